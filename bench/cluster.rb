@@ -35,7 +35,7 @@ module Bench
         parser.on("--output DIR") { |directory| options[:output] = directory }
       end.parse!
       abort "bin/bench cluster: say --simulate or --rolling; see the first lines of bench/cluster.rb" unless options[:simulate]
-      abort "bin/bench cluster: there is no valkey-server and no redis-server" if options[:measure] && !Valkey::PROGRAM
+      abort "bin/bench cluster: there is no valkey-server and no redis-server" if options[:measure] && !Valkey.program
       Invocation.need_paceline("cluster") if options[:measure]
       Invocation.interrupt_by_signals
       Invocation.of_command { new("cluster", options).run }

@@ -32,7 +32,7 @@ module Bench
         @valkey.cli("FLUSHALL")
         @sockets = Array.new(CONNECTIONS) { TCPSocket.new("127.0.0.1", @port).tap { |socket| socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) } }
         costs = purges.merge(members, pages)
-        { "costs" => costs, "mix" => mix(costs), "sent" => { "fronts" => ClusterRecording::FRONTS, "purges" => sent.first, "rates" => sent.last }, "server" => "#{Valkey::PROGRAM} #{@valkey.cli("INFO", "server")[/^(?:valkey|redis)_version:(\S+)/, 1]}" }
+        { "costs" => costs, "mix" => mix(costs), "sent" => { "fronts" => ClusterRecording::FRONTS, "purges" => sent.first, "rates" => sent.last }, "server" => @valkey.version }
       ensure
         @sockets&.each(&:close)
         @valkey&.close

@@ -1,5 +1,6 @@
 # Several servers whose Valkey or Redis moves: sentinels give a replica the primary's place, a slot of a cluster gets another
 # node, or loses its node.
+require_relative "../support/certificates"
 require_relative "../support/control"
 require_relative "../support/origin"
 require_relative "../support/valkey_group"
@@ -11,7 +12,7 @@ class FailoverTest < Minitest::Test
   END_OF_JOURNAL = "{paceline:shop}:end".freeze
 
   def setup
-    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    skip "there is no valkey-server and no redis-server" unless Valkey.program
     # Each answer has a number of its own.
     @numbers, @lock = Hash.new(0), Mutex.new
     @origin = Origin.new do |link, _|
@@ -31,7 +32,7 @@ class FailoverTest < Minitest::Test
   end
 
   # Starts so many servers; returns when all of them show pages.
-  def fronts(count, address)
+  def fronts(count, address, shares: true)
     files = {
       "sentinels" => "#{WatchedValkey::SENTINEL_SECRET}\n",
       "paceline.toml" => <<~TOML,
@@ -39,7 +40,7 @@ class FailoverTest < Minitest::Test
         #{address}
         name = "shop"
         partition_ttl = "1h"
-        shared_cache = true
+        shared_cache = #{shares}
         shared_cache_time = "10s"
         [[site]]
         upstream = "#{@origin.url}"
@@ -49,11 +50,11 @@ class FailoverTest < Minitest::Test
     @fronts.each { |front| reaches(front) }
   end
 
-  # Waits until a server shows pages and uses the shared cache, by the primary at this place.
+  # Waits until a server shows pages and uses the shared cache, if there is one, by the primary at this place.
   def reaches(front, place = nil)
     eventually("a server that uses #{place || "its primary"}") do
       told = control(front, "/cluster")
-      told["shows_pages"] && !told["trouble"] && told["shared_cache"]["is_connected"] && (place.nil? || told["primary"] == place)
+      told["shows_pages"] && !told["trouble"] && (told["shared_cache"].nil? || told["shared_cache"]["is_connected"]) && (place.nil? || told["primary"] == place)
     end
   end
 
@@ -103,10 +104,18 @@ class FailoverTest < Minitest::Test
     end
   end
 
-  def watched
-    @valkeys = WatchedValkey.new
-    fronts(2, "url = \"#{@valkeys.url}\"\nsentinel_password_file = \"sentinels\"")
+  # TLS: certificate, key and the authority's certificate.
+  def watched(count = 2, tls: nil, shares: true)
+    @valkeys = WatchedValkey.new(tls: tls)
+    address = ["url = \"#{@valkeys.url}\"", "sentinel_password_file = \"sentinels\"", ("ca_file = \"#{tls.last}\"" if tls)]
+    fronts(count, address.compact.join("\n"), shares: shares)
     @fronts.each { |front| reaches(front, @valkeys.primary_place) }
+  end
+
+  # The replica gets nothing any more, not even what is under way.
+  def stop_replica
+    @valkeys.replica.signal(:STOP)
+    @valkeys.cli(@valkeys.primary, "CLIENT", "KILL", "TYPE", "replica")
   end
 
   def test_after_a_failover_by_sentinels_the_servers_use_the_new_primary
@@ -132,9 +141,7 @@ class FailoverTest < Minitest::Test
   def test_a_replica_that_lacks_purges_has_everything_dropped
     watched
     before = fill("/a", "/b")
-    # It gets nothing any more, not even what is under way.
-    @valkeys.replica.signal(:STOP)
-    @valkeys.cli(@valkeys.primary, "CLIENT", "KILL", "TYPE", "replica")
+    stop_replica
     assert_match(/1 other server has confirmed/, purge(@fronts[0], "http://shop.test/a").first)
     @valkeys.primary.kill
     @valkeys.replica.signal(:CONT)
@@ -143,6 +150,37 @@ class FailoverTest < Minitest::Test
       reaches(front, @valkeys.replica_place)
       %w[/a /b].each { |path| assert_operator Integer(page(front, path).body), :>, before[front][path], path }
     end
+    goes_on
+  end
+
+  # One server has read the purge; the one that has made it ends with the primary, and the third has missed it.
+  def test_who_has_only_read_a_purge_that_a_replica_lacks_tells_the_others
+    watched(3, shares: false)
+    before = fill("/a", "/b")
+    writer, reader, unaware = @fronts
+    stop_replica
+    unaware.signal(:STOP)
+    # Else Valkey writes the entry into its socket, where it finds it when it goes on.
+    @valkeys.cli(@valkeys.primary, "CLIENT", "KILL", "TYPE", "normal")
+    purge(writer, "http://shop.test/a", "--no-wait")
+    eventually("a new page at the server that reads") { Integer(page(reader, "/a").body) > before[reader]["/a"] }
+    writer.kill
+    @valkeys.primary.kill
+    @valkeys.replica.signal(:CONT)
+    reader.wait_for(/all cached pages are dropped: the journal was emptied, or is an older one/)
+    unaware.signal(:CONT)
+    eventually("a new page at the server that knew nothing") { Integer(page(unaware, "/a").body) > before[unaware]["/a"] }
+    refute_match(/dropped/, unaware.output, "it was told")
+  end
+
+  def test_sentinels_that_speak_only_tls
+    dir, authority = app, Authority.new
+    watched(tls: [*authority.write(dir, "valkey", ValkeyGroup::HOST), authority.file(dir)])
+    purge(@fronts[0], "--tag", "none")
+    eventually("the purge at the replica") { @valkeys.cli(@valkeys.replica, "HGET", END_OF_JOURNAL, "number").strip == "1" }
+    @valkeys.primary.kill
+    @fronts.each { |front| reaches(front, @valkeys.replica_place) }
+    @fronts.each { |front| refute_match(/dropped/, front.output) }
     goes_on
   end
 

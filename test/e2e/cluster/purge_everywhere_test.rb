@@ -9,7 +9,7 @@ class PurgeEverywhereTest < Minitest::Test
   include Control
 
   def setup
-    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    skip "there is no valkey-server and no redis-server" unless Valkey.program
     @valkey = Valkey.new
     @asked = Queue.new
     # Each answer has a number of its own. A page that is asked for again keeps it, unless the page has changed.

@@ -11,7 +11,7 @@ class SharedCacheTest < Minitest::Test
   FRESH = ["Cache-Control: max-age=600", "Surrogate-Key: tag"].freeze
 
   def setup
-    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    skip "there is no valkey-server and no redis-server" unless Valkey.program
     @valkey = Valkey.new
     @asked, @gates, @ends = Queue.new, {}, Queue.new
     # Each answer has a number of its own, unless the path has a version. One with a gate waits for what the test puts there.

@@ -10,7 +10,7 @@ class SharedRateLimitsTest < Minitest::Test
   LIMIT = 6
 
   def setup
-    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    skip "there is no valkey-server and no redis-server" unless Valkey.program
     @valkey = Valkey.new
     @origin = Origin.new do |link, _|
       while (head = link.head)

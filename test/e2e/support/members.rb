@@ -17,7 +17,7 @@ module Members
   RUBY
 
   def setup
-    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    skip "there is no valkey-server and no redis-server" unless Valkey.program
     @valkey = Valkey.new
   end
 

@@ -15,6 +15,15 @@ class ValkeyGroup
     sockets&.each(&:close)
   end
 
+  # Options that have a server listen at this port. TLS: files with its certificate, its key and the authority's certificate; then it speaks nothing else there.
+  def self.listening(port, tls)
+    return { "port" => port } unless tls
+    { "port" => 0, "tls-port" => port, "tls-replication" => "yes", "tls-auth-clients" => "no", **%w[tls-cert-file tls-key-file tls-ca-cert-file].zip(tls).to_h }
+  end
+
+  # The same as arguments.
+  def self.arguments(options) = options.flat_map { |name, value| ["--#{name}", value.to_s] }
+
   def place(port) = "#{HOST}:#{port}"
 
   # Waits until the block says something.
@@ -30,57 +39,91 @@ end
 class WatchedValkey < ValkeyGroup
   NAME = "shop".freeze
   SECRET, SENTINEL_SECRET = %w[open-sesame watch-out].freeze
+  # Where one of them is: its address, and the command that it is run by to be there.
+  Host = Struct.new(:address, :within)
+  HERE = Host.new(HOST, [].freeze).freeze
 
-  attr_reader :primary, :replica
+  # What they were at the start.
+  attr_reader :primary, :replica, :sentinels
 
-  def initialize
-    @primary_port, @replica_port, *@sentinel_ports = ValkeyGroup.ports(5)
-    options = ["--bind", HOST, "--requirepass", SECRET, "--masterauth", SECRET, "--repl-diskless-sync-delay", "0"]
-    @primary = Valkey.new("--port", @primary_port.to_s, *options)
-    @replica = Valkey.new("--port", @replica_port.to_s, "--replicaof", HOST, @primary_port.to_s, *options)
+  # HOSTS: theirs, in this order. TLS: see `ValkeyGroup.listening`.
+  def initialize(hosts: [HERE] * 5, tls: nil)
+    @tls = tls
+    primary, replica, *sentinels = hosts.zip(ValkeyGroup.ports(hosts.size))
+    @primary = Node.new(*primary, tls)
+    @replica = Node.new(*replica, tls, *@primary.following)
     ValkeyGroup.settled("the replica") { cli(@replica, "INFO", "replication").include?("master_link_status:up") }
-    @sentinels = @sentinel_ports.map { |port| Sentinel.new(port, @primary_port) }
+    @sentinels = []
+    sentinels.each { |host, port| @sentinels << Sentinel.new(host, port, tls, @primary) }
     ValkeyGroup.settled("sentinels that know each other and the replica") { @sentinels.all? { |sentinel| sentinel.knows?(1, 2) } }
+  rescue StandardError
+    close
+    raise
   end
 
-  def url = "redis-sentinel://:#{SECRET}@#{@sentinel_ports.map { |port| place(port) }.join(",")}/#{NAME}"
+  def url = "redis#{"s" if @tls}-sentinel://:#{SECRET}@#{@sentinels.map(&:place).join(",")}/#{NAME}"
 
-  def primary_place = place(@primary_port)
+  def primary_place = @primary.place
 
-  def replica_place = place(@replica_port)
+  def replica_place = @replica.place
 
-  def cli(server, *arguments) = server.cli("--no-auth-warning", "-a", SECRET, *arguments)
+  def cli(server, *arguments) = server.cli(*arguments)
 
   def close = [*@sentinels, @replica, @primary].compact.each(&:close)
 
-  # Watches a primary, and starts the failover when another one agrees that it is down.
-  class Sentinel < Valkey
-    def initialize(port, primary_port)
-      @port, @primary_port = port, primary_port
-      super()
+  # The primary or the replica.
+  class Node < Valkey
+    def initialize(host, port, tls, *role)
+      @host, @port = host, port
+      secrets = { "requirepass" => SECRET, "masterauth" => SECRET }
+      super(*ValkeyGroup.arguments({ "bind" => host.address, "repl-diskless-sync-delay" => 0, **secrets, **ValkeyGroup.listening(port, tls) }), *role, within: host.within)
     end
 
+    def place = "#{@host.address}:#{@port}"
+
+    def cli(*arguments) = super("--no-auth-warning", "-a", SECRET, *arguments)
+
+    # Options of a server that follows this one.
+    def following = ["--replicaof", @host.address, @port.to_s]
+  end
+
+  # Watches a primary, and starts the failover when another one agrees that it is down.
+  class Sentinel < Valkey
+    def initialize(host, port, tls, primary)
+      @host, @port, @tls, @primary = host, port, tls, primary
+      super(within: host.within)
+    end
+
+    def place = "#{@host.address}:#{@port}"
+
+    def cli(*arguments) = super("--no-auth-warning", "-a", SENTINEL_SECRET, *arguments)
+
+    def ask(*words) = cli("SENTINEL", *words)
+
     def knows?(replicas, sentinels)
-      told = cli("--no-auth-warning", "-a", SENTINEL_SECRET, "SENTINEL", "MASTER", NAME).split("\n").each_slice(2).to_h
+      told = facts("MASTER")
       told["num-slaves"].to_i >= replicas && told["num-other-sentinels"].to_i >= sentinels
     end
+
+    # What it says of the primary (MASTER), or of the only replica (REPLICAS).
+    def facts(whom) = ask(whom, NAME).split("\n").each_slice(2).to_h
 
     private
 
     def program
       file = File.join(@folder, "sentinel.conf")
       File.write(file, <<~TEXT)
-        port #{@port}
-        bind #{ValkeyGroup::HOST}
+        #{ValkeyGroup.listening(@port, @tls).map { |option| option.join(" ") }.join("\n")}
+        bind #{@host.address}
         dir #{@folder}
         unixsocket #{@socket}
         requirepass #{SENTINEL_SECRET}
-        sentinel monitor #{NAME} #{ValkeyGroup::HOST} #{@primary_port} 2
+        sentinel monitor #{NAME} #{@primary.place.tr(":", " ")} 2
         sentinel auth-pass #{NAME} #{SECRET}
         sentinel down-after-milliseconds #{NAME} 500
         sentinel failover-timeout #{NAME} 3000
       TEXT
-      [PROGRAM, file, "--sentinel"]
+      [Valkey.program, file, "--sentinel"]
     end
 
     def ready = /Sentinel ID is/
