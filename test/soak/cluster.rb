@@ -2,17 +2,20 @@
 
 # `bin/soak cluster`: servers of several machines that share purges and pages by a Valkey, under clients and faults at random. Each request goes into a history,
 # which is judged as a whole afterwards. The seed chooses the faults and their order, how many servers there are, and whether they share pages and have a disk;
-# at which moments things meet differs from run to run.
+# at which moments things meet differs from run to run. With --sentinel there are a primary, a replica and three sentinels in place of one Valkey; --engine names the
+# program that all of them are.
 require "optparse"
 require "tmpdir"
 require_relative "../e2e/support/valkey"
 require_relative "cluster/clients"
+require_relative "cluster/failovers"
 require_relative "cluster/faults"
 require_relative "cluster/history"
 require_relative "cluster/judge"
 require_relative "cluster/member"
 require_relative "cluster/network"
 require_relative "cluster/pages"
+require_relative "cluster/watched_hosts"
 
 class ClusterSoak
   # Seconds for which servers without Valkey show pages.
@@ -29,11 +32,14 @@ class ClusterSoak
     @history = History.new
   end
 
+  def self.faults(options) = options[:sentinel] ? Failovers : Faults
+
   # True: nothing was wrong.
   def run
     puts "  seed #{@options[:seed]}: #{@count} servers, shared_cache #{@shares ? "on" : "off"}, disk #{@disk ? "on" : "off"}"
     Dir.mktmpdir("paceline-soak-") do |folder|
       open(folder)
+      puts "  #{@valkey.version}#{" with a replica and three sentinels" if watched?}"
       clients = Clients.new(@members, @pages, @history, @options[:seed])
       begin
         disturb
@@ -50,13 +56,30 @@ class ClusterSoak
   private
 
   def open(folder)
-    @network = Network.new(@count + 1, @options[:seed])
-    @valkey = Valkey.new("--bind", @network.address(0), "--port", "6379", "--protected-mode", "no", "--enable-debug-command", "yes", within: @network.on(0))
+    @network = Network.new(@count + (watched? ? WatchedHosts::COUNT : 1), @options[:seed])
+    @valkey = watched? ? watched(folder) : alone
     @pages = Pages.new(folder, @options[:seed])
     @history.add("settings", ttl: TTL, members: @count, stale: Pages::ALL.select(&:stale?).map(&:path), options: @options, shared_cache: @shares, disk: @disk)
     @members = Array.new(@count) { |number| Member.new(number, folder, settings, @network.on(number + 1), @history) }
     @members.map { |member| Thread.new { member.start } }.each(&:join)
     eventually("all servers to show pages") { @members.all?(&:shows_pages?) }
+  end
+
+  def watched? = @options[:sentinel]
+
+  def alone
+    Valkey.new("--bind", @network.address(0), "--port", "6379", "--protected-mode", "no", "--enable-debug-command", "yes", within: @network.on(0)).tap do
+      @address = "url = \"redis://#{@network.address(0)}:6379\""
+    end
+  end
+
+  # Its hosts are the first one and those behind the servers'.
+  def watched(folder)
+    secret = File.join(folder, "sentinels")
+    File.write(secret, WatchedValkey::SENTINEL_SECRET)
+    WatchedHosts.new(@network, [0, *(@count + 1...@count + WatchedHosts::COUNT)]).tap do |group|
+      @address = "url = \"#{group.url}\"\nsentinel_password_file = \"#{secret}\""
+    end
   end
 
   def settings
@@ -65,7 +88,7 @@ class ClusterSoak
       front_threads = 1
       #{"cache_disk = \"8MB\"\ncache_dir = \"cache\"" if @disk}
       [cluster]
-      url = "redis://#{@network.address(0)}:6379"
+      #{@address}
       name = "soak"
       partition_ttl = "#{TTL}s"
       shared_cache = #{@shares}
@@ -75,7 +98,7 @@ class ClusterSoak
   end
 
   def disturb
-    return Faults.new(@network, @valkey, @members, @history, @options[:seed], @options[:faults]).run(History.now + @options[:seconds]) unless @options[:kills]
+    return self.class.faults(@options).new(@network, @valkey, @members, @history, @options[:seed], @options[:faults]).run(History.now + @options[:seconds]) unless @options[:kills]
     @options[:kills].times do
       member = @members.sample(random: @random)
       member.crash(@random.rand(0.2))
@@ -110,7 +133,7 @@ class ClusterSoak
   end
 
   def close
-    @valkey&.signal(:CONT) if @valkey&.pid
+    @valkey.signal(:CONT) if @valkey.is_a?(Valkey) && @valkey.pid
     @members&.each(&:close)
     @pages&.close
     @valkey&.close
@@ -131,19 +154,24 @@ command_line = OptionParser.new do |parser|
   parser.banner = "bin/soak cluster [MINUTES] [options]"
   parser.on("--seed S", Integer, "repeats a run: the same faults in the same order") { |seed| options[:seed] = seed }
   parser.on("--members N", Integer, "3 to 5 servers (default: by the seed)") { |count| options[:members] = count.clamp(2, 9) }
-  parser.on("--faults A,B", Array, "only these of #{Faults::NAMES.join(", ")}") { |names| options[:faults] = names & Faults::NAMES }
+  parser.on("--sentinel", "a primary, a replica and three sentinels in place of one Valkey") { options[:sentinel] = true }
+  parser.on("--engine PATH", "the program valkey-server or redis-server (default: VALKEY_SERVER, or the one of PATH)") { |path| ENV["VALKEY_SERVER"] = File.expand_path(path) }
+  parser.on("--faults A,B", Array, "only these of #{Faults::NAMES.join(", ")}; with --sentinel of #{Failovers::NAMES.join(", ")}") { |names| options[:faults] = names }
   parser.on("--kills N", Integer, "instead of all other faults: a server is killed and started again N times") { |kills| options[:kills] = kills }
   parser.on("--keep", "keep the history, though nothing is wrong") { options[:keep] = true }
   parser.on("--judge FILE", "judge a history that was kept") { |file| options[:judge] = file }
 end
 minutes = command_line.parse(ARGV).first
 options[:seconds] = Float(minutes) * 60 if minutes
+unknown = options.fetch(:faults, []) - ClusterSoak.faults(options)::NAMES
+abort "bin/soak cluster: there is no fault #{unknown.join(", ")}; see --help" if unknown.any?
+abort "bin/soak cluster: #{ENV["VALKEY_SERVER"]} can't be run" if ENV["VALKEY_SERVER"] && !File.executable?(ENV["VALKEY_SERVER"])
 if options[:judge]
   judge = Judge.new(History.load(options[:judge]))
   puts judge.counts.map { |what, count| "#{what} #{count}" }.join(", "), judge.wrongs
   exit judge.wrongs.empty?
 end
-why = Network.missing || ("there is no valkey-server and no redis-server" unless Valkey::PROGRAM)
+why = Network.missing || ("there is no valkey-server and no redis-server" unless Valkey.program)
 if why
   puts "NOT RUN: bin/soak cluster: #{why}"
   exit

@@ -5,17 +5,20 @@
 require_relative "history"
 
 class Faults
-  NAMES = %w[delayed lossy slow_and_lossy cut_from_valkey cut_to_valkey cut valkey_killed valkey_restarted valkey_older valkey_paused valkey_full valkey_slow
-             server_killed server_paused emptied_while_cut].freeze
+  # Of cables and servers, whatever Valkey is.
+  COMMON = %w[delayed lossy slow_and_lossy cut_from_valkey cut_to_valkey cut server_killed server_paused].freeze
+  NAMES = [*COMMON, *%w[valkey_killed valkey_restarted valkey_older valkey_paused valkey_full valkey_slow emptied_while_cut]].freeze
   # Purges that nobody has confirmed may be lost with these.
   LOSE = %w[valkey_killed valkey_older emptied_while_cut].freeze
+  # Purges that come with these are owed only after them (see Judge): all, or those that nobody has confirmed.
+  LATE = {}.freeze
   # Longer than `partition_ttl`, and shorter.
   LASTS, RESTS = (0.4..2.5), (0.3..1.5)
   VALKEY = 0
 
-  # NAMES: only these; nil: all.
+  # VALKEY: a Valkey. NAMES: only these; nil: all.
   def initialize(network, valkey, members, history, seed, names)
-    @network, @valkey, @members, @history, @names = network, valkey, members, history, names || NAMES
+    @network, @valkey, @members, @history, @names = network, valkey, members, history, names || self.class::NAMES
     @random, @left = Random.new(seed), []
   end
 
@@ -32,7 +35,7 @@ class Faults
   def cause(name)
     start, lasts, member = History.now, @random.rand(LASTS), @members.sample(random: @random)
     whom = send(name, member, lasts)
-    @history.add("fault", start: start, name: name, loses: LOSE.include?(name), server: whom.is_a?(Member) ? whom.number : nil)
+    @history.add("fault", start: start, name: name, loses: LOSE.include?(name), late: self.class::LATE[name], server: whom.is_a?(Member) ? whom.number : nil)
   end
 
   private
@@ -40,10 +43,13 @@ class Faults
   # Host of a member in the network.
   def host(member) = member.number + 1
 
+  # All that belongs to Valkey in the network.
+  def valkeys = [VALKEY]
+
   def cable(members, lasts, to: {}, from: {})
-    members.each do |member|
-      @network.rule(VALKEY, host(member), **to) if to.any?
-      @network.rule(host(member), VALKEY, **from) if from.any?
+    members.product(valkeys) do |member, valkey|
+      @network.rule(valkey, host(member), **to) if to.any?
+      @network.rule(host(member), valkey, **from) if from.any?
     end
     sleep lasts
     @network.free

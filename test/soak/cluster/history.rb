@@ -8,7 +8,7 @@
 #   visit     the same of a visitor's POST
 #   sent      member: it has no purge that is not in the journal
 #   down      member: it was killed, until it answers again
-#   fault     name; loses: whether purges may have been lost with it
+#   fault     name; loses: whether purges may have been lost with it; late: which are owed only after it
 #
 # All but `settings` have `start` and `end` in seconds.
 require "json"

@@ -8,6 +8,9 @@
 # - at the server where it was purged, as soon as it was answered at all, until that server is killed;
 # - everywhere, `partition_ttl` after the purge is known to be in the journal, though nobody has confirmed it, unless the journal was lost meanwhile.
 #
+# A fault with `late` moves that: a purge that overlaps it is owed `partition_ttl` after its end, if nobody has confirmed it ("unconfirmed") or in any case ("all":
+# there were two primaries). The server where it was purged owes it all the same.
+#
 # Besides, each answer must be the page that was asked for, no newer than it is, and nobody's request may fail, other than at a server that was killed.
 class Judge
   # Beyond `partition_ttl`: times are those of clients on a busy machine.
@@ -68,7 +71,8 @@ class Judge
       versions = versions.except(*@settings[:stale]) if purge[:soft]
       why = shown(purge)
       here = Owed.new(purge[:end], purge[:member], versions, "#{why} here") unless was_down?(purge)
-      everywhere = purge[:outcome] == "confirmed" ? Owed.new(purge[:end], nil, versions, "#{why}, which was confirmed") : in_journal(purge, versions, why)
+      confirmed = purge[:outcome] == "confirmed"
+      everywhere = confirmed ? Owed.new(late(purge, purge[:end], "all"), nil, versions, "#{why}, which was confirmed") : in_journal(purge, versions, why)
       [here, everywhere].compact
     end
   end
@@ -77,9 +81,17 @@ class Judge
     sent = sent_by(purge[:member]).bsearch { |one| one[:start] > purge[:end] } or return
     return if was_down?(purge, sent[:end])
     from = sent[:end] + @settings[:ttl] + SLACK
-    return if @of["fault"].any? { |fault| fault[:loses] && fault[:start] < from && fault[:end] > purge[:start] }
-    Owed.new(from, nil, versions, "#{why}, which was in the journal at #{format("%.3f", sent[:end])}")
+    return if @of["fault"].any? { |fault| fault[:loses] && overlaps?(fault, purge, from) }
+    Owed.new(late(purge, from, "all", "unconfirmed"), nil, versions, "#{why}, which was in the journal at #{format("%.3f", sent[:end])}")
   end
+
+  # From when a purge is owed that would be from then on.
+  def late(purge, from, *kinds)
+    faults = @of["fault"].select { |fault| kinds.include?(fault[:late]) && overlaps?(fault, purge, from) }
+    [from, *faults.map { |fault| fault[:end] + @settings[:ttl] + SLACK }].max
+  end
+
+  def overlaps?(fault, purge, till) = fault[:start] < till && fault[:end] > purge[:start]
 
   def sent_by(member)
     @sent ||= @of["sent"].group_by { |sent| sent[:member] }.transform_values { |all| all.sort_by { |sent| sent[:start] } }

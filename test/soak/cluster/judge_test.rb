@@ -21,7 +21,7 @@ class JudgeTest < Minitest::Test
 
   def sent(start, member: 0) = { kind: "sent", start: start, end: start + 0.05, member: member }
   def down(start, till, member: 0) = { kind: "down", start: start, end: till, member: member }
-  def fault(start, till, loses:) = { kind: "fault", name: "valkey", start: start, end: till, loses: loses }
+  def fault(start, till, loses: false, **facts) = { kind: "fault", name: "valkey", start: start, end: till, loses: loses, **facts }
 
   # What is wrong, through a file and back.
   def wrongs(*records)
@@ -66,6 +66,25 @@ class JudgeTest < Minitest::Test
     assert_right purge(1, 2, "unconfirmed"), down(1.15, 1.18), sent(1.2), after
     assert_right purge(1, 2, "unconfirmed"), sent(1.2), fault(1.5, 1.6, loses: true), after
     assert_wrong(/old page/, purge(1, 2, "unconfirmed"), sent(1.2), fault(1.5, 1.6, loses: false), after)
+  end
+
+  def test_after_a_failover_a_purge_is_owed_though_nobody_has_confirmed_it
+    failover = fault(0.9, 5, late: "unconfirmed")
+    late = 5 + 1 + Judge::SLACK
+    assert_right purge(1, 2, "unconfirmed"), sent(1.2), failover, read(late - 0.1, 1)
+    assert_wrong(/which was in the journal at 1\.250\z/, purge(1, 2, "unconfirmed"), sent(1.2), failover, read(late + 0.1, 1))
+    assert_wrong(/which was in the journal/, purge(1, 2, "unconfirmed"), sent(1.2), fault(0.5, 0.9, late: "unconfirmed"), read(late - 0.1, 1))
+    assert_wrong(/which was confirmed/, purge(1, 2), failover, read(1.2, 1))
+    assert_wrong(/here\z/, purge(1, 2, "unconfirmed"), failover, read(1.2, 1, member: 0))
+  end
+
+  def test_two_primaries_delay_confirmed_purges
+    split = fault(0.9, 5, late: "all")
+    late = 5 + 1 + Judge::SLACK
+    assert_right purge(1, 2), split, read(late - 0.1, 1)
+    assert_wrong(/which was confirmed/, purge(1, 2), split, read(late + 0.1, 1))
+    assert_wrong(/here\z/, purge(1, 2), split, read(1.2, 1, member: 0))
+    assert_wrong(/which was confirmed/, purge(6, 2), split, read(6.2, 1))
   end
 
   def test_visits_owe_as_purges_do
