@@ -20,7 +20,7 @@ module Bench
     def self.start
       ARGV.delete("--rolling")
       main("rolling", called: "cluster --rolling", **NUMBERS) do
-        abort "bin/bench cluster: there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+        abort "bin/bench cluster: there is no valkey-server and no redis-server" unless Valkey.program
         {}
       end
     end

@@ -49,7 +49,7 @@ module Bench
       results = @loads.map(&:stop)
       # The last that ends has counted all of them.
       elsewhere = [busy - cpu - results.last.own_cpu, 0].max / wall
-      { rounds: RollingRounds.new(results.flat_map(&:requests), phases), elsewhere: elsewhere, versions: Machine.versions([Valkey::PROGRAM]) }
+      { rounds: RollingRounds.new(results.flat_map(&:requests), phases), elsewhere: elsewhere, versions: Machine.versions([Valkey.program]) }
     end
 
     def round(number)

@@ -22,7 +22,7 @@ class ScheduledEverywhereTest < Minitest::Test
   RUBY
 
   def setup
-    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    skip "there is no valkey-server and no redis-server" unless Valkey.program
     if (why = SetClock.missing)
       skip why
     end
