@@ -6,7 +6,7 @@ require_relative "../../e2e/support/valkey_group"
 require_relative "faults"
 
 class Failovers < Faults
-  NAMES = [*COMMON, *%w[primary_killed primary_mute primary_deaf primary_split replica_lags]].freeze
+  NAMES = (COMMON + %w[primary_killed primary_mute primary_deaf primary_split replica_lags]).freeze
   # The replica may lack what nobody has confirmed, until those who know it reach it. With two primaries each has its own purges.
   LATE = { "primary_split" => "all", **%w[primary_killed primary_mute primary_deaf replica_lags].to_h { |name| [name, "unconfirmed"] } }.freeze
   # For how long a replica lags before the primary dies: shorter than anybody notices.

@@ -7,7 +7,7 @@ require_relative "history"
 class Faults
   # Of cables and servers, whatever Valkey is.
   COMMON = %w[delayed lossy slow_and_lossy cut_from_valkey cut_to_valkey cut server_killed server_paused].freeze
-  NAMES = [*COMMON, *%w[valkey_killed valkey_restarted valkey_older valkey_paused valkey_full valkey_slow emptied_while_cut]].freeze
+  NAMES = (COMMON + %w[valkey_killed valkey_restarted valkey_older valkey_paused valkey_full valkey_slow emptied_while_cut]).freeze
   # Purges that nobody has confirmed may be lost with these.
   LOSE = %w[valkey_killed valkey_older emptied_while_cut].freeze
   # Purges that come with these are owed only after them (see Judge): all, or those that nobody has confirmed.
