@@ -16,6 +16,9 @@ class Valkey
 
   def self.in_path(*programs) = programs.find { |program| ENV["PATH"].split(":").any? { |folder| File.executable?(File.join(folder, program)) } }
 
+  # A command has had no answer.
+  Failed = Class.new(StandardError)
+
   attr_reader :pid, :socket
 
   # WITHIN: a command that it is run by, and that takes its place.
@@ -46,7 +49,7 @@ class Valkey
   # What redis-cli prints.
   def cli(*arguments)
     out, status = Open3.capture2e(Valkey.client, "-s", @socket, *arguments)
-    status.success? ? out : raise("#{arguments.join(" ")}: #{out}")
+    status.success? ? out : raise(Failed, "#{arguments.join(" ")}: #{out}")
   end
 
   # Its name and version. Valkey says which Redis it is like, too.

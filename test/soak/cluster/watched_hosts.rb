@@ -60,6 +60,9 @@ class WatchedHosts < WatchedValkey
     node = named or return false
     is_copied = cli(other(node), "INFO", "replication").then { |said| said.include?("role:slave") && said.include?("master_link_status:up") }
     is_copied && cli(node, "INFO", "replication").match?(/^slave0:.*state=online/) && sentinels.all? { |sentinel| calm?(sentinel) }
+  rescue Valkey::Failed
+    # Sentinels close all connections of a primary that they make a replica.
+    false
   end
 
   def calm?(sentinel)
