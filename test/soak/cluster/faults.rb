@@ -33,12 +33,16 @@ class Faults
 
   # Returns when all is well again.
   def cause(name)
+    acquaint if LOSE.include?(name) || self.class::LATE[name]
     start, lasts, member = History.now, @random.rand(LASTS), @members.sample(random: @random)
     whom = send(name, member, lasts)
     @history.add("fault", start: start, name: name, loses: LOSE.include?(name), late: self.class::LATE[name], server: whom.is_a?(Member) ? whom.number : nil)
   end
 
   private
+
+  # A server that was started a moment ago may be missed when Valkey is lost (docs/cluster.md). Who purges looks who is there.
+  def acquaint = @members.each { |member| member.control("/cache/purge", { tag: "none", wait: true }) }
 
   # Host of a member in the network.
   def host(member) = member.number + 1
