@@ -28,7 +28,11 @@ use super::{
     streaming::SharedBody,
     SiteCache,
 };
-use crate::{content::body::ResponseBody, request::exchange::Exchange, support::clock};
+use crate::{
+    content::body::ResponseBody,
+    request::exchange::Exchange,
+    support::clock::{self, Micros},
+};
 
 /// What the origin answered, and the exchange it was asked in.
 pub struct OriginAnswer {
@@ -43,6 +47,8 @@ pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Orig
 pub struct Flight {
     key: Key,
     began: Moment,
+    /// The same by the timeline's clock.
+    began_at: Micros,
     /// Those who ask from this time of day on want another answer.
     until: Millis,
     phase: watch::Sender<Phase>,
@@ -68,6 +74,23 @@ pub struct Share {
     pub primary: Key,
     /// The key of those whose nominated fields select it.
     pub variant: Key,
+}
+
+impl Flight {
+    /// Whether it began after a request came.
+    pub fn began_after(&self, arrived: Micros) -> bool {
+        self.began_at > arrived
+    }
+
+    /// Whether the origin has not answered yet.
+    pub fn is_asked(&self) -> bool {
+        matches!(*self.phase.borrow(), Phase::Asked)
+    }
+
+    /// Waits until the origin has answered, or nobody asks any more.
+    pub async fn answered(&self) {
+        let _ = self.phase.subscribe().wait_for(|phase| !matches!(phase, Phase::Asked)).await;
+    }
 }
 
 const SHARDS: usize = 16;
@@ -103,7 +126,8 @@ impl Flights {
         if let Some(flight) = shard.get(&wanted.key) {
             return Some(flight.clone());
         }
-        let flight = Flight { key: wanted.key, began, until: wanted.until, phase: watch::Sender::new(Phase::Asked) };
+        let phase = watch::Sender::new(Phase::Asked);
+        let flight = Flight { key: wanted.key, began, began_at: clock::now(), until: wanted.until, phase };
         let flight = Arc::new(flight);
         shard.insert(wanted.key, flight.clone());
         wanted.flight = Some(flight);
@@ -111,7 +135,7 @@ impl Flights {
     }
 
     /// From now on nobody joins it.
-    fn end(&self, flight: &Arc<Flight>) {
+    pub fn end(&self, flight: &Arc<Flight>) {
         let mut shard = self.shard(flight.key);
         if shard.get(&flight.key).is_some_and(|found| Arc::ptr_eq(found, flight)) {
             shard.remove(&flight.key);
@@ -275,16 +299,7 @@ mod tests {
         request::exchange::Connection,
     };
 
-    fn look(site: &Arc<SiteCache>) -> Lookup {
-        let request = Request::builder().uri("/beers").header("host", "shop.test").body(()).unwrap();
-        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
-        let exchange = Exchange::begin(Arc::new(connection), None, None, None);
-        site.look(&request.into_parts().0, false, &exchange)
-    }
-
-    /// A client that leaves, a page that another cache answers: nobody may wait for an answer that was never asked for.
-    #[test]
-    fn a_request_that_is_given_up_before_it_is_asked_lets_go_of_the_others() {
+    fn site() -> Arc<SiteCache> {
         let settings = Settings {
             object: 1 << 20,
             stale_if_error: 0,
@@ -295,12 +310,50 @@ mod tests {
             scheduled: Vec::new(),
         };
         let log = Log::open(&LogConfig::nowhere()).unwrap();
-        let site = Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", log));
+        Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", log))
+    }
+
+    fn look(site: &Arc<SiteCache>) -> Lookup {
+        look_as_of(site, clock::now())
+    }
+
+    fn look_as_of(site: &Arc<SiteCache>, arrived: Micros) -> Lookup {
+        let request = Request::builder().uri("/beers").header("host", "shop.test").body(()).unwrap();
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
+        let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
+        exchange.timeline.head_read = arrived;
+        site.look(&request.into_parts().0, false, &exchange)
+    }
+
+    /// A client that leaves, a page that another cache answers: nobody may wait for an answer that was never asked for.
+    #[test]
+    fn a_request_that_is_given_up_before_it_is_asked_lets_go_of_the_others() {
+        let site = site();
         let first = look(&site);
         assert!(matches!(first, Lookup::Fetch(_)));
         let Lookup::Collapsed(flight, _) = look(&site) else { panic!("it waits for the first") };
         drop(first);
         assert!(matches!(*flight.phase.borrow(), Phase::Released));
         assert!(matches!(look(&site), Lookup::Fetch(_)), "the next one asks");
+    }
+
+    /// What the front that is cut off has not heard may be a purge that was confirmed without it.
+    #[test]
+    fn cut_off_from_the_cluster_nobody_joins_what_began_before() {
+        let site = site();
+        let (publish, _published) = tokio::sync::mpsc::unbounded_channel();
+        site.cache.share(publish);
+        let began = clock::now();
+        let first = look(&site);
+        assert!(matches!(first, Lookup::Fetch(_)));
+        let later = clock::now() + 1_000_000;
+        let Lookup::After(flight) = look_as_of(&site, later) else { panic!("it waits until the other is over") };
+        assert!(matches!(look_as_of(&site, began - 1), Lookup::Collapsed(..)), "it came before that began");
+        drop(first);
+        assert!(!flight.is_asked() && matches!(look_as_of(&site, later), Lookup::Fetch(_)));
+        site.cache.show_until(Millis::MAX);
+        let first = look(&site);
+        assert!(matches!(look_as_of(&site, later), Lookup::Collapsed(..)), "it knows of all purges");
+        drop(first);
     }
 }

@@ -30,6 +30,7 @@ use super::{
 use crate::{
     content::body::ResponseBody,
     request::exchange::{identity::User, Exchange},
+    support::clock::Micros,
 };
 use http_guard::host;
 
@@ -40,6 +41,9 @@ pub enum Lookup {
     StaleWhileRevalidate(Response<ResponseBody>, Box<CacheRequest>),
     /// The origin is to be asked, for all who want the same.
     Fetch(Box<CacheRequest>),
+    /// The origin was asked for it before the request came, and this front does not know what other fronts have purged since.
+    /// To be waited for, and then looked for again.
+    After(Arc<Flight>),
     /// Somebody has asked the origin for it.
     Collapsed(Arc<Flight>, Box<CacheRequest>),
     /// The origin is to be asked for this request alone.
@@ -113,6 +117,8 @@ pub(super) struct StoredTarget {
 struct Question<'a> {
     head: &'a Parts,
     now: Millis,
+    /// When it came.
+    arrived: Micros,
     target: Target<'a>,
     visitor: Option<Visitor>,
     partition: Vec<u8>,
@@ -165,7 +171,7 @@ impl SiteCache {
         self.look_for(head, body, exchange, self.cache.may_recall())
     }
 
-    /// Looks once more, after `Lookup::DiskLookup`, which does not come again.
+    /// Looks once more, after `Lookup::DiskLookup`, which does not come again, or after `Lookup::After`.
     pub fn look_again(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Lookup {
         self.look_for(head, body, exchange, false)
     }
@@ -191,7 +197,8 @@ impl SiteCache {
         let (partition, for_all) = partition(visitor, head, exchange);
         let primary = self.cache.keys.primary(&target, &partition);
         let (wishes, crawler) = (self.wishes(head, rule), exchange.crawler().is_some());
-        let asked = Question { head, now, target, visitor, partition, for_all, primary, wishes, crawler };
+        let arrived = exchange.timeline.head_read;
+        let asked = Question { head, now, arrived, target, visitor, partition, for_all, primary, wishes, crawler };
         if let Some(forward) = beside(head, body) {
             // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
             let storable =
@@ -309,7 +316,13 @@ impl SiteCache {
         wanted.shareable = !asks_for_part
             && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
         if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(&wanted, &self.cache.store)).flatten() {
-            return Lookup::Collapsed(flight, wanted);
+            if self.cache.may_show(asked.now) || flight.began_after(asked.arrived) {
+                return Lookup::Collapsed(flight, wanted);
+            }
+            if flight.is_asked() {
+                return Lookup::After(flight);
+            }
+            self.cache.flights.end(&flight);
         }
         if (conditional || asks_for_part) && !validates {
             return Lookup::Bypass(wanted);

@@ -27,28 +27,35 @@ pub async fn answer(
         cache.recall(absent, &head.headers).await;
         looked = cache.look_again(head, has_body(body.as_ref()), exchange);
     }
-    let wanted = match looked {
-        Lookup::Hit(response) => return response,
-        Lookup::StaleWhileRevalidate(response, wanted) => {
-            // In nobody's name: who asked has had his answer.
-            let unattended = Exchange { hints: None, live: Listed::default(), ..exchange.branch() };
-            tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
-            return response;
-        }
-        Lookup::Fetch(wanted) => {
-            let asking = cache.lead(wanted, head.clone(), exchange.branch(), fetch(site));
-            let OriginAnswer { response, exchange: branch } = asking.await;
-            exchange.join(branch);
-            return response;
-        }
-        Lookup::Collapsed(flight, mut wanted) => {
-            exchange.live.step(Step::Waiting, clock::now());
-            match cache.join(flight, &mut wanted, head).await {
-                Some(response) => return response,
-                None => wanted,
+    let wanted = loop {
+        match looked {
+            Lookup::Hit(response) => return response,
+            Lookup::StaleWhileRevalidate(response, wanted) => {
+                // In nobody's name: who asked has had his answer.
+                let unattended = Exchange { hints: None, live: Listed::default(), ..exchange.branch() };
+                tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
+                return response;
             }
+            Lookup::Fetch(wanted) => {
+                let asking = cache.lead(wanted, head.clone(), exchange.branch(), fetch(site));
+                let OriginAnswer { response, exchange: branch } = asking.await;
+                exchange.join(branch);
+                return response;
+            }
+            Lookup::After(flight) => {
+                exchange.live.step(Step::Waiting, clock::now());
+                flight.answered().await;
+                looked = cache.look_again(head, has_body(body.as_ref()), exchange);
+            }
+            Lookup::Collapsed(flight, mut wanted) => {
+                exchange.live.step(Step::Waiting, clock::now());
+                match cache.join(flight, &mut wanted, head).await {
+                    Some(response) => return response,
+                    None => break wanted,
+                }
+            }
+            Lookup::Bypass(wanted) | Lookup::DiskLookup(wanted) => break wanted,
         }
-        Lookup::Bypass(wanted) | Lookup::DiskLookup(wanted) => wanted,
     };
     if wanted.only_if_cached() {
         let sentence = "This page is not in the cache, and no other was asked for.";
