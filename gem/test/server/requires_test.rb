@@ -33,6 +33,7 @@ class RequiresTest < Minitest::Test
     "server/shadow.rb" => ["fileutils", "socket.so"],
     "server/shadow/conversation.rb" => ["json"],
     "server/shadow/delivery.rb" => ["socket.so"],
+    "server/shadow/evidence/postgresql_scan.rb" => ["json"],
     "server/shadow/load.rb" => ["socket.so", "stringio"],
     "server/shadow/outbound.rb" => ["socket.so"],
     "server/shadow/outbound/stand_in.rb" => ["rbconfig"],

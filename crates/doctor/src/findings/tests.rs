@@ -180,7 +180,7 @@ fn a_missing_index_of_postgresql_is_no_more_than_supposed() {
         }
     };
     let mut observations = clean();
-    each(&mut observations, |request| with(request, &scan));
+    observations.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|request| with(request, &scan));
     let [found] = &find(&observations)[..] else { panic!("one index for all routes: {:?}", kinds(&observations)) };
     assert_eq!((found.kind, found.routes.len()), (Kind::MissingIndex, 2));
     assert_eq!(found.fix.line, "add_index :beers, :style, algorithm: :concurrently");
@@ -356,8 +356,9 @@ fn a_cache_that_workers_do_not_share() {
     assert_eq!(kinds(&with("MemoryStore", 1, 3)), []);
     assert_eq!(kinds(&with("FileStore", 4, 3)), []);
     let mut files = with("FileStore", 1, 200);
-    each(&mut files, |request| {
-        request.evidence.cache.iter_mut().for_each(|cache| cache.us = 8_000.0);
+    let read = files.routes[0].requests[0].evidence.cache.clone().map(|cache| Cache { us: 8_000.0, ..cache });
+    files.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|request| {
+        request.evidence.cache.clone_from(&read);
     });
     let found = find(&files);
     assert_eq!((found.len(), found[0].kind, found[0].routes.len()), (1, Kind::CacheStore, 2));
