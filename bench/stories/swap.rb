@@ -15,7 +15,7 @@ module Bench
         slow: "With each worker more the machine answers more requests a second, until their memory does not fit any more: then the kernel moves pages to the disk and back, and all of them wait.",
         published: "Published: a virtual server of 256 MB whose pages took seconds; with fewer processes they did not.",
         change: ["paceline.toml", "workers = \"auto\""],
-        shown: ["Pages", "puma, #{TOO_MANY} workers", "paceline, workers = \"auto\""]
+        shown: ["Pages", "unicorn, #{TOO_MANY} workers", "paceline, workers = \"auto\""]
       )
 
       private
@@ -51,7 +51,7 @@ module Bench
         private
 
         def contest(memory)
-          StoryContest.new(@setting, app: -> { app }, entries: servers(memory).map { |server| [server, [scenario]] }, baseline: "puma, #{TOO_MANY} workers", probe: method(:look),
+          StoryContest.new(@setting, app: -> { app }, entries: servers(memory).map { |server| [server, [scenario]] }, baseline: "unicorn, #{TOO_MANY} workers", probe: method(:look),
                                      more: ->(server, _) { @swapped.fetch(server, {}) }, note: note, &@told)
         end
 
