@@ -26,6 +26,8 @@ module Paceline
     KEY = :paceline_auto_cache
     # How often (s) a process looks whether it is connected.
     LOOK = 1
+    # After so long (s) a write is over of which nobody knew what came: until then the front believes no schema.
+    AFTERMATH = 6
 
     class << self
       # Told before a write is committed and after it; nil: nobody.
@@ -87,13 +89,17 @@ module Paceline
         return if @withholds_schema || !(journal && defined?(::ActiveRecord::Base))
 
         require_relative "auto_cache/schema"
-        wire = ::ActiveRecord::Base.connection_pool.with_connection { |connection| Schema.of(connection) }
-        journal.schema(wire) if wire
+        journal.schema { ::ActiveRecord::Base.connection_pool.with_connection { |connection| Schema.of(connection) } }
         Schema.files.each { |path| journal.database(path) }
       rescue ::ActiveRecord::ConnectionNotEstablished
         nil # the application has no database
       rescue StandardError => e
         warn "paceline: auto_cache: the schema of the database can't be read: #{e.class}: #{e.message}"
+      end
+
+      # This process has changed the schema; or, if that is not settled, may have, and then it can be told later only.
+      def schema_changed(settled:)
+        settled ? tell_schema : @telling_at = now + AFTERMATH
       end
 
       # Follows what is loaded by now: Active Record, Action Pack, SQLite3, PG, Rails.cache, Net::HTTP. The block gets each
@@ -133,12 +139,22 @@ module Paceline
         @staying = Thread.new do
           loop do
             sleep(LOOK)
-            tell_schema if journal.rejoin && !release.empty?
+            tell_schema if (journal.rejoin && !release.empty?) || late?
           end
         end
         @staying.name = "paceline journal"
         @staying.thread_variable_set(:fork_safe, true)
       end
+
+      # A change of the schema has been settled meanwhile, and was not told.
+      def late?(at = now)
+        return false unless @telling_at && at > @telling_at
+
+        @telling_at = nil
+        true
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -34,7 +34,7 @@ class AutoCacheAnnouncingTest < Paceline::Test
         payload = socket.read(length)
         fields = payload.split("\0")
         heard << [type, fields]
-        socket.write([fields.first.bytesize + 1, 0x71].pack("NC"), fields.first, "\0") if type == 0x61
+        socket.write([fields.first.bytesize + 1, 0x71].pack("NC"), fields.first, "\0") if [0x61, 0x63].include?(type)
       end
     end
   end

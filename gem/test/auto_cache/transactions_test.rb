@@ -145,6 +145,26 @@ class AutoCacheTransactionsTest < Paceline::Test
     assert_equal [[:intend, ["DELETE FROM b"]], [:done, "commit"]], run_all("DELETE FROM b").grep(Array)
   end
 
+  def test_more_statements_than_are_kept
+    { ["DELETE FROM a"] * 1001 => "UNKNOWN", ["CREATE TABLE b (c)", *["DELETE FROM a"] * 1000] => "ALTER", [*["DELETE FROM a"] * 1000, "DROP TABLE b"] => "ALTER",
+      ["DROP TABLE b", *["DELETE FROM a"] * 2000] => "ALTER" }.each do |statements, first|
+      @notes.lines.clear
+      entries = run_all("BEGIN", *statements, "COMMIT").grep(Array).first.last
+      assert_equal [first, 1000], [entries.first, entries.size]
+    end
+  end
+
+  def test_a_change_of_the_schema_of_which_nobody_knows_what_came_is_told_later
+    due = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Paceline::AutoCache::AFTERMATH
+    late = ->(at) { Paceline::AutoCache.send(:late?, at) }
+    run_all("DELETE FROM a", "DROP TABLE a")
+    refute late.call(due + 60)
+    assert_raises(IOError) { @connection.run("DROP TABLE a", []) { raise IOError } }
+    refute late.call(due - 1)
+    assert late.call(due + 60)
+    refute late.call(due + 60), "once"
+  end
+
   def test_writes_of_a_cache_are_told_before_and_after
     require "paceline/auto_cache/rails"
     notes = @notes
@@ -165,7 +185,7 @@ class AutoCacheTransactionsTest < Paceline::Test
     assert_equal [:done, "unknown"], notes.lines.last
   end
 
-  # A front that answers each INTENT.
+  # A front that answers each INTENT and READING.
   def front(path)
     server = UNIXServer.new(path)
     frames = Thread::Queue.new
@@ -176,7 +196,7 @@ class AutoCacheTransactionsTest < Paceline::Test
         payload = socket.read(length)
         frames << [type, payload]
         id = payload[/\A[^\0]*\0/]
-        socket.write([id.bytesize, Paceline::AutoCache::Journal::ACK].pack("NC") + id) if type == Paceline::AutoCache::Journal::INTENT
+        socket.write([id.bytesize, Paceline::AutoCache::Journal::ACK].pack("NC") + id) if [0x61, 0x63].include?(type)
       end
       frames << :end
     end
@@ -184,6 +204,25 @@ class AutoCacheTransactionsTest < Paceline::Test
   ensure
     server&.close
     thread&.join
+  end
+
+  def test_a_schema_is_read_after_the_front_has_answered
+    in_tmpdir do |dir|
+      path = File.join(dir, "journal.sock")
+      front(path) do |frames|
+        journal = Paceline::AutoCache::Journal.new(path)
+        journal.schema do
+          assert_equal [0x63, "#{Process.pid}-1\0"], frames.pop
+          assert_empty frames
+          "D\0sqlite\0"
+        end
+        assert_equal [0x64, "#{Process.pid}-1\0D\0sqlite\0"], frames.pop
+        journal.schema { nil }
+        journal.close
+        assert_equal [[0x63, "#{Process.pid}-2\0"], :end], Array.new(2) { frames.pop }
+      end
+      Paceline::AutoCache::Journal.new(path).schema { flunk "nobody listens" }
+    end
   end
 
   def test_the_journal

@@ -4,12 +4,13 @@
 //!
 //! Reading order: `answered` and `intend` here, `made` (what a page was made of), `write_log` (writes, and what they unsettle),
 //! `pages` (where pages are kept), `routes` (what is counted and shown), `life` (how far a route has come), `serving` (the page for
-//! a request), `sessions` (what is known of a visitor's session).
+//! a request), `sessions` (what is known of a visitor's session), `schema_readings` (whether what a process says of the schema holds).
 
 mod life;
 mod made;
 mod pages;
 mod routes;
+mod schema_readings;
 mod serving;
 mod sessions;
 mod statements;
@@ -32,6 +33,7 @@ use self::{
     made::{is_release, short},
     pages::Pages,
     routes::Routes,
+    schema_readings::SchemaReadings,
     sessions::Sessions,
     statements::Statements,
     write_log::{Changes, WriteLog},
@@ -97,6 +99,7 @@ pub trait Around {
 #[derive(Debug, Default)]
 pub struct Watch {
     statements: Statements,
+    schema_readings: SchemaReadings,
     told: WriteLog,
     pages: Pages,
     routes: Routes,
@@ -194,13 +197,23 @@ impl Watch {
         self.routes.of(route).life.turn_on();
     }
 
-    /// A worker tells its database's schema.
-    pub fn learn_schema(&mut self, payload: &[u8]) -> Result<(), Malformed> {
-        if self.statements.learn(payload)? {
+    /// A process is about to read its database's schema. `id`: its own number for that.
+    pub fn begin_schema(&mut self, process: u64, id: &str) {
+        self.schema_readings.begin(process, id);
+    }
+
+    /// It tells what it has read. If the schema may have been changed since it began, that counts for nothing.
+    pub fn learn_schema(&mut self, process: u64, id: &str, payload: &[u8]) -> Result<(), Malformed> {
+        if self.schema_readings.end(process, id) && self.statements.learn(payload)? {
             // What was kept was read by another understanding.
             self.pages.clear("the schema", 0);
         }
         Ok(())
+    }
+
+    /// Otherwise any write touches any page.
+    pub fn knows_schema(&self) -> bool {
+        self.statements.know_schema()
     }
 
     /// A process is about to commit these statements, or to write these keys of Rails.cache, entries of a record: pages that they touch are dropped before this
@@ -235,6 +248,8 @@ impl Watch {
         }
         if schema {
             self.statements.forget();
+            self.schema_readings.begin_change((process, id.to_owned()));
+            self.told.widen();
             self.pages.clear(&words, now);
         }
         let changes = Changes { write, keys };
@@ -245,7 +260,9 @@ impl Watch {
     /// The process has committed it, or does not know whether it has. `moment`: a new one.
     pub fn done(&mut self, process: u64, id: &str, moment: u64, now: u64) {
         self.writes += 1;
-        if !self.told.end(&(process, id.to_owned()), moment) {
+        let id = (process, id.to_owned());
+        self.schema_readings.end_change(&id);
+        if !self.told.end(&id, moment) {
             // It was announced on a connection that has ended: nobody knows any more what it changed.
             let everything = Changes::of_rows(Write { everything: true, changes: Vec::new() });
             self.pages.touched(&everything, "a write that was announced before the connection ended", now);
@@ -265,7 +282,14 @@ impl Watch {
 
     /// The process is gone: what it was about to commit may have happened.
     pub fn lost(&mut self, process: u64, moment: u64) {
+        self.schema_readings.end_changes(process);
         self.told.lost(process, moment);
+    }
+
+    /// The connection of this process is closed. True: it was about to commit something.
+    pub fn left(&mut self, process: u64) -> bool {
+        self.schema_readings.left(process);
+        self.has_begun(process)
     }
 
     /// The application has answered. Some: its route has just been turned off.

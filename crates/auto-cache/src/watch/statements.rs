@@ -48,7 +48,11 @@ impl Statements {
         Ok(true)
     }
 
-    /// The schema is another one, which nobody has told yet.
+    pub fn know_schema(&self) -> bool {
+        self.schema.is_some()
+    }
+
+    /// The schema is about to be another one, which nobody has told yet.
     pub fn forget(&mut self) {
         *self = Statements::default();
     }
@@ -96,7 +100,7 @@ fn without_schema(shape: &Shape, bound: &[Value]) -> Effects {
         read: Read { everything: true, volatile, ..Read::default() },
         write: Write { everything: true, ..Write::default() },
         writes: false,
-        changes_schema: false,
+        changes_schema: shape.changes_schema(),
     }
 }
 
@@ -119,6 +123,8 @@ mod tests {
         assert!(statements.learn(b"nothing").is_err() && !run(&mut statements).read.everything);
         statements.forget();
         assert!(run(&mut statements).read.everything);
+        let changes = |statements: &mut Statements, sql: &str| statements.run(sql, &[], None).changes_schema;
+        assert!(changes(&mut statements, "DROP TABLE beers") && !changes(&mut statements, "DELETE FROM beers"));
     }
 
     #[test]

@@ -66,6 +66,12 @@ impl WriteLog {
         true
     }
 
+    /// The schema is about to be another one: what is under way may change more than it said.
+    pub fn widen(&mut self) {
+        let rows = self.open.values_mut().filter(|changes| !changes.write.is_empty());
+        rows.for_each(|changes| changes.write.everything = true);
+    }
+
     /// The process is gone: what it had begun may have happened. False: it had begun nothing.
     pub fn lost(&mut self, process: u64, moment: u64) -> bool {
         let ids: Vec<Id> = self.open.keys().filter(|(own, _)| *own == process).cloned().collect();

@@ -5,8 +5,8 @@
 # end of the connection. Without a front nobody keeps pages, so a socket that fails is no failure of the application's.
 #
 # A frame: u32 length, u8 type, payload of fields. INTENT: id, then entries of a record. DONE: id, `commit` or `unknown`.
-# RELEASE: the load of the code, and `missed` after a failure to connect. SCHEMA: a schema. DATABASE: a path.
-# ACK: what INTENT and RELEASE began with.
+# RELEASE: the load of the code, and `missed` after a failure to connect. READING: id. SCHEMA: that id, then a schema.
+# DATABASE: a path. ACK: what INTENT, RELEASE and READING began with.
 require "socket"
 require_relative "../uninterrupted"
 
@@ -15,6 +15,7 @@ module Paceline
     class Journal
       INTENT = 0x61
       DONE = 0x62
+      READING = 0x63
       SCHEMA = 0x64
       RELEASE = 0x65
       DATABASE = 0x66
@@ -29,12 +30,11 @@ module Paceline
       READ = 4096
       # Bytes of an INTENT. One with more says that anything is written.
       MAX_INTENT = 4 << 20
-      ANYTHING = ["UNKNOWN", [], nil].freeze
       # Keys of one INTENT; the front takes 4,096 entries. One with more says that all of them are written.
       MAX_KEYS = 1000
       # No server listens there (any more).
       NOBODY = [Errno::ENOENT, Errno::ECONNREFUSED, Errno::ENOTSOCK].freeze
-      private_constant :SPIN, :READ, :MAX_INTENT, :ANYTHING, :MAX_KEYS, :NOBODY
+      private_constant :SPIN, :READ, :MAX_INTENT, :MAX_KEYS, :NOBODY
 
       # A path, or a block that finds it: nil, or several, of which the first counts that a server listens at.
       def initialize(path = nil, &find)
@@ -54,8 +54,13 @@ module Paceline
         !@socket.nil? && @pid == Process.pid
       end
 
-      def schema(wire)
-        @lock.synchronize { send_frame(SCHEMA, wire) }
+      # Tells the schema that the block reads. The front believes it only if no change of it was announced since it was asked here.
+      def schema
+        id = next_id
+        ask(READING, id, Encoding.append(+"", id))
+        return unless open? && (wire = yield)
+
+        @lock.synchronize { send_frame(SCHEMA, Encoding.append(+"", id) << wire) }
       end
 
       # The file of a SQLite database, to which others may write.
@@ -102,7 +107,7 @@ module Paceline
       def intend(entries)
         id = next_id
         payload = entries.each_with_object(Encoding.append(+"", id)) { |entry, out| append(out, *entry) }
-        payload = append(Encoding.append(+"", id), *ANYTHING) if payload.bytesize > MAX_INTENT
+        payload = append(Encoding.append(+"", id), Statements.anything(entries), [], nil) if payload.bytesize > MAX_INTENT
         ask(INTENT, id, payload)
       end
 

@@ -9,8 +9,10 @@ module Paceline
       COMMENTED = %r{\A(?>(?:\s|/\*.*?\*/|--[^\n]*\n)*)}m
       READS = /#{COMMENTED.source}(?:[(;]\s*)*(SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/im
       CONTROL = /#{COMMENTED.source}(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/im
-      # The front has to learn the schema once more.
-      SCHEMA = /#{COMMENTED.source}(?:CREATE|ALTER|DROP)\b/im
+      # The front has to learn the schema once more: the verbs of its shape.rs, also behind another statement.
+      SCHEMA = /(?:#{COMMENTED.source}|;\s*)(?:CREATE|ALTER|DROP|ATTACH|DETACH|REFRESH|GRANT|REVOKE|COMMENT)\b/im
+      # In place of statements that are too many: anything is written. The second one says it of the schema, too.
+      ANYTHING = %w[UNKNOWN ALTER].freeze
 
       # Texts, comments and quoted names.
       LITERALS = %r{/\*.*?\*/|--[^\n]*|\bE'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"[^"]*"}mi
@@ -49,7 +51,7 @@ module Paceline
       LOCKS = /\Apg_(?:try_)?advisory_\w+\z|\A(?:pg_sleep|pg_notify|nextval|setval|set_config|generate_subscripts|pg_get_serial_sequence)\z/
       # Texts whose answer is kept.
       MAX_KEPT = 2000
-      private_constant :COMMENTED, :LITERALS, :CALLS, :KNOWN, :LOCKS, :MAX_KEPT
+      private_constant :COMMENTED, :ANYTHING, :LITERALS, :CALLS, :KNOWN, :LOCKS, :MAX_KEPT
 
       @reads = {}
 
@@ -67,6 +69,16 @@ module Paceline
         # BEGIN, COMMIT, a savepoint.
         def control?(sql)
           CONTROL.match?(sql)
+        end
+
+        # The schema may be another one after one of these.
+        def change_schema?(entries)
+          entries.any? { |sql,| SCHEMA.match?(sql) }
+        end
+
+        # One statement that stands for all of these.
+        def anything(entries)
+          ANYTHING[change_schema?(entries) ? 1 : 0]
         end
 
         # It may change rows.

@@ -72,7 +72,7 @@ module Paceline
 
       # The first place is the one that is never taken back by a savepoint.
       def keep(entry)
-        @pending.size < MAX ? @pending << entry : @pending[0] = ["UNKNOWN", [], nil]
+        @pending.size < MAX ? @pending << entry : @pending[0] = [Statements.anything([@pending[0], entry]), [], nil]
       end
 
       def control(verb, to, name, &)
@@ -128,7 +128,7 @@ module Paceline
           result
         ensure
           journal.done(id, done || "unknown")
-          AutoCache.tell_schema if entries.any? { |sql,| Statements::SCHEMA.match?(sql) }
+          AutoCache.schema_changed(settled: !done.nil?) if Statements.change_schema?(entries)
         end
       end
     end

@@ -31,6 +31,7 @@ use crate::support::clock;
 
 pub(super) const INTENT: u8 = 0x61;
 pub(super) const DONE: u8 = 0x62;
+pub(super) const READING: u8 = 0x63;
 pub(super) const SCHEMA: u8 = 0x64;
 pub(super) const RELEASE: u8 = 0x65;
 const DATABASE: u8 = 0x66;
@@ -119,7 +120,7 @@ pub(super) async fn ended(process: u64, auto: &AutoCache) {
     agreed(agreement, auto);
     auto.catch_up();
     auto.processes.fetch_sub(1, Relaxed);
-    if auto.change(|watch| watch.has_begun(process)) {
+    if auto.change(|watch| watch.left(process)) {
         tokio::time::sleep(AFTERMATH).await;
         auto.change(|watch| watch.lost(process, auto.next()));
         auto.doubt_databases();
@@ -189,9 +190,17 @@ pub(super) fn obey<'a>(
             auto.catch_up();
             Ok(Some(&payload[..=release.len()]))
         }
+        READING => {
+            let id = text(first_field(payload)?.0)?;
+            auto.change(|watch| watch.begin_schema(process, id));
+            Ok(Some(&payload[..=id.len()]))
+        }
         SCHEMA => {
             // Without one that can be read, every statement reads and writes everything.
-            let _ = auto.change(|watch| watch.learn_schema(payload));
+            let told = first_field(payload).and_then(|(id, schema)| Ok((text(id)?, schema)));
+            if let Ok((id, schema)) = told {
+                let _ = auto.change(|watch| watch.learn_schema(process, id, schema));
+            }
             Ok(None)
         }
         DATABASE => {
@@ -258,6 +267,33 @@ mod tests {
             assert!(talk.await.unwrap().is_err());
             // The write, and twice that nobody knows what was before.
             assert_eq!(auto.moment.load(Relaxed), before + 3);
+        });
+    }
+
+    #[test]
+    fn a_schema_that_was_read_before_a_change_of_it_counts_for_nothing() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (auto, _answers) = AutoCache::for_tests();
+            let says = |kind, process, payload: &[u8]| obey(kind, payload, process, &auto).unwrap().map(<[u8]>::to_vec);
+            let knows = || auto.with(|watch| watch.knows_schema());
+            let schema = |id: &str| [id.as_bytes(), b"\0D\0sqlite\0T\0a\0C\0id\0INTEGER\0?\0"].concat();
+            assert_eq!(says(READING, 1, b"1-1\0"), Some(b"1-1\0".to_vec()));
+            assert_eq!(says(INTENT, 2, b"2-1\0S\0\0ALTER TABLE a ADD b\x000\0"), Some(b"2-1\0".to_vec()));
+            assert_eq!(says(DONE, 2, b"2-1\0commit\0"), None);
+            assert_eq!((says(SCHEMA, 1, &schema("1-1")), knows()), (None, false));
+            says(READING, 2, b"2-2\0");
+            says(SCHEMA, 2, &schema("2-2"));
+            assert!(knows());
+            // A connection has ended, and what it began is no other one's.
+            auto.processes.fetch_add(1, Relaxed);
+            says(INTENT, 2, b"2-3\0S\0\0DROP TABLE a\x000\0");
+            says(DONE, 2, b"2-3\0commit\0");
+            says(READING, 2, b"2-4\0");
+            ended(2, &auto).await;
+            says(SCHEMA, 2, &schema("2-4"));
+            says(SCHEMA, 3, &schema("2-4"));
+            assert!(!knows());
         });
     }
 
