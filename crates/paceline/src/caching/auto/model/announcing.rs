@@ -2,10 +2,11 @@
 //! where gem/lib/paceline/auto_cache/journal.rb does. It does the write itself nowhere.
 
 use super::{
-    process::{Call, CallStage, Calling, Frame, Link},
+    database::{fields, schema},
+    process::{Call, CallStage, Calling, Frame, Link, Telling, JOINER},
     world::{Broken, World},
 };
-use crate::caching::auto::journal::{DONE, INTENT, RELEASE, SCHEMA};
+use crate::caching::auto::journal::{DONE, INTENT, READING, RELEASE, SCHEMA};
 
 /// What came of a step.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,17 +100,28 @@ impl World {
                 Progress::Over
             }
             Call::Intend(id, entries) => {
-                let payload = [id.as_slice(), entries].concat();
-                self.processes[at].journal.awaited.clone_from(id);
-                self.processes[at].journal.is_answered = false;
-                calling.stage = CallStage::Sent;
-                self.send(at, Frame::Say(INTENT, payload));
+                let (id, payload) = (id.clone(), [id.as_slice(), entries].concat());
+                self.send_question(at, calling, id, Frame::Say(INTENT, payload));
                 if self.broken == Some(Broken::ProcessWaitsNot) {
                     return Progress::Over;
                 }
                 Progress::Waits
             }
+            Call::Reading(id) => {
+                let id = id.clone();
+                self.send_question(at, calling, id.clone(), Frame::Say(READING, id));
+                Progress::Waits
+            }
         }
+    }
+
+    /// Its answer is the id.
+    fn send_question(&mut self, at: usize, calling: &mut Calling, id: Vec<u8>, frame: Frame) {
+        let journal = &mut self.processes[at].journal;
+        journal.awaited = id;
+        journal.is_answered = false;
+        calling.stage = CallStage::Sent;
+        self.send(at, frame);
     }
 
     fn await_answer(&mut self, at: usize, calling: &mut Calling) -> Progress {
@@ -163,8 +175,37 @@ impl World {
         }
     }
 
-    pub fn tell_schema(&mut self, at: usize) {
-        let schema = super::database::schema(self.dialect, self.is_altered);
-        self.send(at, Frame::Say(SCHEMA, schema));
+    /// The process begins to tell the schema.
+    pub fn begin_telling(&mut self, at: usize) {
+        let read = (self.broken == Some(Broken::SchemaIsReadBefore)).then(|| self.read_schema());
+        let process = &mut self.processes[at];
+        process.announced += 1;
+        let id = fields(&[&format!("{}-{}", process.serial, process.announced)]);
+        let calling = Calling::new(Call::Reading(id.clone()));
+        process.telling = Some(Telling::Asks { calling, id, read });
+    }
+
+    fn read_schema(&self) -> Vec<u8> {
+        schema(self.dialect, &self.database.committed)
+    }
+
+    /// A step of telling it.
+    pub fn tell(&mut self, at: usize) {
+        let next = match self.processes[at].telling.take() {
+            Some(Telling::Asks { mut calling, id, read }) => match (self.call(at, JOINER, &mut calling), read) {
+                (Progress::Waits, read) => Some(Telling::Asks { calling, id, read }),
+                // Nobody has answered.
+                _ if self.processes[at].journal.link.is_none() => None,
+                (_, Some(read)) => Some(Telling::Says([id, read].concat())),
+                (_, None) => Some(Telling::Reads(id)),
+            },
+            Some(Telling::Reads(id)) => Some(Telling::Says([id, self.read_schema()].concat())),
+            Some(Telling::Says(payload)) => {
+                self.send(at, Frame::Say(SCHEMA, payload));
+                None
+            }
+            None => None,
+        };
+        self.processes[at].telling = next;
     }
 }

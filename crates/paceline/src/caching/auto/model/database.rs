@@ -15,9 +15,12 @@ pub const USERS: i64 = 3;
 pub enum Table {
     Rows,
     Users,
+    /// Has an entry while the trigger is there by which a change of a user changes all rows.
+    Triggers,
 }
 
 pub type Key = (Table, i64);
+const TRIGGER: Key = (Table::Triggers, 0);
 /// Value and part of a row; the name of a user.
 pub type Cells = (i64, i64);
 pub type Changes = BTreeMap<Key, Option<Cells>>;
@@ -39,6 +42,10 @@ impl State {
 
     fn rows(&self) -> impl Iterator<Item = (i64, Cells)> + '_ {
         self.0.iter().filter(|((table, _), _)| *table == Table::Rows).map(|((_, id), cells)| (*id, *cells))
+    }
+
+    pub fn has_trigger(&self) -> bool {
+        self.0.contains_key(&TRIGGER)
     }
 
     fn row(&self, id: i64) -> Option<Cells> {
@@ -76,13 +83,15 @@ fn entry(sql: &str, values: &[i64], dialect: Dialect) -> Vec<u8> {
     bytes
 }
 
-/// As a worker sends it. `altered`: with a column more.
-pub fn schema(dialect: Dialect, altered: bool) -> Vec<u8> {
+/// As a process tells it when it has read it in this state.
+pub fn schema(dialect: Dialect, state: &State) -> Vec<u8> {
     let name = if dialect == Dialect::Sqlite { "sqlite" } else { "postgres" };
     let mut bytes = fields(&["D", name, "T", "rows", "C", "id", "bigint", "?"]);
-    let more: &[&str] = if altered { &["value", "part", "extra"] } else { &["value", "part"] };
-    more.iter().for_each(|column| bytes.extend(fields(&["C", column, "bigint", "n"])));
+    ["value", "part"].iter().for_each(|column| bytes.extend(fields(&["C", column, "bigint", "n"])));
     bytes.extend(fields(&["T", "users", "C", "id", "bigint", "?", "C", "name", "bigint", "n"]));
+    if state.has_trigger() {
+        bytes.extend(fields(&["R", "users", "BEGIN UPDATE rows SET value = value + 1; END"]));
+    }
     bytes
 }
 
@@ -183,8 +192,8 @@ pub enum Statement {
     Call {
         value: i64,
     },
-    /// It changes no row.
-    AlterTable,
+    /// The trigger comes, or goes. It changes no row.
+    ToggleTrigger,
 }
 
 impl Statement {
@@ -204,7 +213,7 @@ impl Statement {
             63 | 64 => Statement::DeleteOfPart { part, below: value - 40 },
             65..=77 => Statement::Rename { user: chance.id(USERS), name: value },
             78 => Statement::Call { value },
-            _ => Statement::AlterTable,
+            _ => Statement::ToggleTrigger,
         }
     }
 
@@ -237,12 +246,16 @@ impl Statement {
             Statement::DeleteOfPart { part, below } => {
                 of_part(part).filter(|(_, (value, _))| *value < below).map(|(id, _)| row(id, None)).collect()
             }
-            Statement::Rename { user, name } => [((Table::Users, user), Some((name, 0)))].into(),
+            Statement::Rename { user, name } => {
+                let raised = state.rows().map(|(id, (value, part))| row(id, Some((value + 1, part))));
+                let rows = raised.filter(|_| state.has_trigger());
+                rows.chain([((Table::Users, user), Some((name, 0)))]).collect()
+            }
             Statement::Call { value } => {
                 let rows = state.rows().map(|(id, (_, part))| row(id, Some((value, part))));
                 rows.chain([((Table::Users, 1), Some((value, 0)))]).collect()
             }
-            Statement::AlterTable => Changes::new(),
+            Statement::ToggleTrigger => [(TRIGGER, (!state.has_trigger()).then_some((0, 0)))].into(),
         })
     }
 
@@ -280,7 +293,7 @@ impl Statement {
                 (r#"UPDATE "users" SET "name" = ? WHERE "users"."id" = ?"#, vec![name, user])
             }
             Statement::Call { value } => ("CALL renumber(?)", vec![value]),
-            Statement::AlterTable => (r#"ALTER TABLE "rows" ADD "extra" bigint"#, vec![]),
+            Statement::ToggleTrigger => (r#"ALTER TABLE "users" ENABLE TRIGGER ALL"#, vec![]),
         };
         let mut bytes = entry(sql, &values, dialect);
         if let Some(id) = generated {
@@ -320,7 +333,14 @@ impl Database {
         let mut seen = self.committed.clone();
         seen.apply(own);
         let Some(changes) = statement.changes(&seen) else { return Executed::Refused };
-        if changes.keys().any(|key| self.locks.get(key).is_some_and(|other| *other != owner)) {
+        let is_locked = |key: &Key| self.locks.get(key).is_some_and(|other| *other != owner);
+        // Who changes users waits for the trigger, and the other way round.
+        let waits = match statement {
+            Statement::ToggleTrigger => self.locks.keys().any(|key| key.0 == Table::Users && is_locked(key)),
+            Statement::Rename { .. } => is_locked(&TRIGGER),
+            _ => false,
+        };
+        if waits || changes.keys().any(is_locked) {
             return Executed::Waits;
         }
         self.locks.extend(changes.keys().map(|key| (*key, owner)));

@@ -5,15 +5,17 @@
 //!
 //! AUTO_CACHE_STEPS: how many steps (30,000). AUTO_CACHE_SEED: of the first world; a failure names the one that it needs.
 //!
-//! Reading order: `world` (the steps), `front` (the real code, and what is read of sockets), `process`, `announcing` and `work` (what
-//! workers do), `pages` and `database` (the application, and the oracle).
+//! Reading order: `world` (the steps), `habits` (how often they come), `front` (the real code, and what is read of sockets),
+//! `process`, `announcing` and `work` (what workers do), `pages` and `database` (the application, and the oracle), `two_visitors`.
 
 mod announcing;
 mod chance;
 mod database;
 mod front;
+mod habits;
 mod pages;
 mod process;
+mod two_visitors;
 mod work;
 mod world;
 
@@ -25,9 +27,13 @@ const DEFAULT_STEPS: u64 = 30_000;
 /// Worlds in which a broken rule has to be found.
 const WORLDS: u64 = 30;
 
+/// Its time stands still, but where a world lets it pass.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+}
+
 fn run(seed: u64, steps: u64, broken: Option<Broken>, traced: bool) -> (Counts, Result<(), Failure>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    runtime().block_on(async {
         let mut world = World::new(seed, broken, traced);
         let outcome = world.run(steps).await;
         (world.counts, outcome)
@@ -103,6 +109,7 @@ fn rules_that_seldom_matter_are_found() {
         Broken::LateFrontIsTrusted,
         Broken::EndIsNotSeen,
         Broken::EndedWritesCountAsDone,
+        Broken::SchemaIsReadBefore,
     ];
     find(&seldom, 100 * WORLDS);
 }

@@ -113,8 +113,17 @@ pub struct Making {
     last: i64,
     text: String,
     pub record: Vec<u8>,
-    /// What it reads of the session is not told: a defect.
-    forgets_session: bool,
+    forgets: Forgets,
+}
+
+/// What a worker does not tell of what a page was made of: a defect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Forgets {
+    #[default]
+    Nothing,
+    Session,
+    Cookies,
+    Tokens,
 }
 
 impl Page {
@@ -128,6 +137,13 @@ impl Page {
             _ => chance.id(2),
         };
         Page { kind, id }
+    }
+
+    /// One that two visitors may be shown: for all, by the session, by a cookie, with tokens.
+    pub fn of_visitors(chance: &mut Chance) -> Page {
+        let name = chance.pick(&["row", "me", "form", "locale", "nonce", "tenant", "theme", "address"]);
+        let kind = NAMES.iter().position(|own| *own == name).unwrap();
+        Page { kind, id: 1 }
     }
 
     pub fn path(self) -> String {
@@ -184,16 +200,16 @@ impl Page {
 
     /// What it has to be at this moment, with marks where its tokens are.
     pub fn expected(self, sight: &Sight) -> String {
-        let mut making = Making::begin(sight.facts, false);
+        let mut making = Making::begin(sight.facts, Forgets::Nothing);
         while making.go_on(self, sight, Dialect::Sqlite, Keeps::Browser) {}
         making.text
     }
 }
 
 impl Making {
-    pub fn begin(facts: &Facts, forgets_session: bool) -> Making {
+    pub fn begin(facts: &Facts, forgets: Forgets) -> Making {
         Making {
-            forgets_session,
+            forgets,
             text: format!("{}:", facts.release),
             record: fields(&["V", "", "request", "release", &facts.release]),
             ..Making::default()
@@ -229,11 +245,11 @@ impl Making {
                 facts.address.to_string()
             }
             Part::Token => {
-                self.record.extend(fields(&["C", "", COOKIE, keeps.as_str(), "T", "", "", ""]));
+                self.token("", "", keeps);
                 format!("\"{TOKEN}\"")
             }
             Part::Form => {
-                self.record.extend(fields(&["C", "", COOKIE, keeps.as_str(), "T", "", "/rows", "post"]));
+                self.token("/rows", "post", keeps);
                 format!("\"{FORM}\"")
             }
             Part::Nonce => {
@@ -254,12 +270,24 @@ impl Making {
     }
 
     fn value(&mut self, source: &str, name: &str) {
-        self.record.extend(fields(&["V", "", source, name, ""]));
+        if self.forgets != Forgets::Cookies || source != "cookie" {
+            self.record.extend(fields(&["V", "", source, name, ""]));
+        }
+    }
+
+    fn token(&mut self, path: &str, method: &str, keeps: Keeps) {
+        if self.tells_tokens() {
+            self.record.extend(fields(&["C", "", COOKIE, keeps.as_str(), "T", "", path, method]));
+        }
+    }
+
+    pub fn tells_tokens(&self) -> bool {
+        self.forgets != Forgets::Tokens
     }
 
     fn session(&mut self, name: &str, value: Option<i64>, keeps: Keeps) -> String {
         let digest = value.map_or_else(String::new, |value| format!("digest-{value}"));
-        if !self.forgets_session {
+        if self.forgets != Forgets::Session {
             self.record.extend(fields(&["C", "", COOKIE, keeps.as_str(), "V", "", "session", name, &digest]));
         }
         format!("{value:?}")

@@ -87,6 +87,8 @@ pub enum Call {
     /// Its id, with the NUL, and what is to be written.
     Intend(Vec<u8>, Vec<u8>),
     Done(Vec<u8>),
+    /// The id of a reading of the schema, with the NUL.
+    Reading(Vec<u8>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +111,16 @@ impl Calling {
     pub fn new(call: Call) -> Calling {
         Calling { call, stage: CallStage::Begins, tries: 0 }
     }
+}
+
+/// How a process tells the schema.
+#[derive(Debug)]
+pub enum Telling {
+    /// It says that it is about to read, and waits for the answer. `read`: what it has read before, which is a defect.
+    Asks { calling: Calling, id: Vec<u8>, read: Option<Vec<u8>> },
+    Reads(Vec<u8>),
+    /// The id and the schema.
+    Says(Vec<u8>),
 }
 
 /// Something that a process announces.
@@ -189,6 +201,9 @@ pub struct Process {
     pub tasks: [Task; THREADS],
     /// It connects; true: for the first time.
     pub joining: Option<(Calling, bool)>,
+    pub telling: Option<Telling>,
+    /// When it tells the schema because nobody knew what came of a change of it (ms).
+    pub tells_at: Option<u64>,
     /// Announcements so far.
     pub announced: u64,
     /// It gets requests.
@@ -208,6 +223,8 @@ impl Process {
             journal: Journal { can_open: true, ..Journal::default() },
             tasks: Default::default(),
             joining: boots,
+            telling: None,
+            tells_at: None,
             announced: 0,
             retires: false,
         }

@@ -9,15 +9,30 @@ use http::Response;
 
 use super::{
     announcing::Progress,
+    chance::Chance,
     database::{fields, Changes, Executed, Owner, Statement},
-    pages::{self, Keeps, Making, Session, Sight, COOKIE},
+    pages::{self, Forgets, Keeps, Making, Session, Sight, COOKIE},
     process::{Action, Announcing, Call, Calling, Effect, Process, Serving, Task, Writing, JOINER, THREADS},
     world::{Broken, Event, World},
 };
 use crate::content::body::ResponseBody;
 
+/// Values that a program of writes may use.
+const LONGEST: i64 = 8;
 /// Milliseconds in which the database does what was sent to it by a process that is gone or did not wait.
 const AFTERMATH: usize = 4900;
+
+/// When (ms) a process tells the schema of which it does not know whether it has changed it.
+const TELLING: u64 = 6000;
+
+fn changes_schema(effect: Effect, pending: &[(Statement, Option<i64>)]) -> bool {
+    let changes = |statement: Statement| statement == Statement::ToggleTrigger;
+    match effect {
+        Effect::Alone(statement) | Effect::Sent(statement) => changes(statement),
+        Effect::Commit => pending.iter().any(|(statement, _)| changes(*statement)),
+        Effect::CacheKey(..) => false,
+    }
+}
 
 impl World {
     /// A step of some thread.
@@ -50,22 +65,29 @@ impl World {
         }
     }
 
-    /// A step of a thread that connects its process.
+    /// A step of a thread that connects its process, and tells the schema.
     pub fn join(&mut self) {
-        let without = |process: &Process| process.is_worker() && process.journal.link.is_none();
-        let wanted = |process: &Process| process.joining.is_some() || without(process);
-        let all: Vec<usize> = (0..self.processes.len()).filter(|at| wanted(&self.processes[*at])).collect();
+        let all: Vec<usize> = (0..self.processes.len()).filter(|at| self.has_to_join(*at)).collect();
         if all.is_empty() {
             return;
         }
         let at = self.chance.pick(&all);
+        if self.processes[at].joining.is_none() {
+            if self.processes[at].telling.is_some() {
+                return self.tell(at);
+            }
+            if self.is_to_tell(at) {
+                self.processes[at].tells_at = None;
+                return self.begin_telling(at);
+            }
+        }
         let again = || (Calling::new(Call::Join), false);
         let (mut calling, boots) = self.processes[at].joining.take().unwrap_or_else(again);
         if self.call(at, JOINER, &mut calling) == Progress::Waits {
             self.processes[at].joining = Some((calling, boots));
             return;
         }
-        self.tell_schema(at);
+        self.begin_telling(at);
         if boots {
             self.events.push_back(Event::IsReady(self.processes[at].serial));
             if self.chance.one_in(3) {
@@ -73,6 +95,23 @@ impl World {
                 self.processes[at].tasks[0] = self.writing();
             }
         }
+    }
+
+    pub fn has_to_join(&self, at: usize) -> bool {
+        let process = &self.processes[at];
+        let without = process.is_worker() && process.journal.link.is_none();
+        process.joining.is_some() || process.telling.is_some() || without || self.is_to_tell(at)
+    }
+
+    fn is_to_tell(&self, at: usize) -> bool {
+        self.processes[at].tells_at.is_some_and(|due| due <= self.time)
+    }
+
+    /// Nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        let is_read = self.links.values().all(|link| link.frames.is_empty());
+        let rests = |at: usize| self.processes[at].is_idle() && !self.has_to_join(at);
+        self.waiting.is_empty() && self.observed.is_empty() && is_read && (0..self.processes.len()).all(rests)
     }
 
     /// Some thread begins to write.
@@ -87,32 +126,13 @@ impl World {
 
     fn writing(&mut self) -> Task {
         self.last_owner += 1;
-        let statement = |world: &mut World| {
-            world.last_value += 1;
-            Statement::by_chance(&mut world.chance, world.last_value)
-        };
-        let actions = match self.chance.below(10) {
-            0..=2 => vec![Action::Announced(Effect::Alone(statement(self)))],
-            3 => vec![Action::Announced(Effect::Sent(statement(self)))],
-            4 => {
-                self.last_value += 1;
-                vec![Action::Announced(Effect::CacheKey(self.chance.id(pages::KEYS), self.last_value))]
-            }
-            _ => {
-                let end = if self.chance.one_in(6) { Action::RollBack } else { Action::Announced(Effect::Commit) };
-                let mut actions = vec![end];
-                for _ in 0..=self.chance.below(3) {
-                    actions.push(Action::Run(statement(self)));
-                }
-                if self.chance.one_in(3) {
-                    // Within the transaction, so that some of it is taken back.
-                    let more = statement(self);
-                    actions.extend([Action::BackToSavepoint, Action::Run(more), Action::Savepoint]);
-                    actions.push(Action::Run(statement(self)));
-                }
-                actions
-            }
-        };
+        // No program has more.
+        let (habits, first) = (self.habits, self.last_value + 1);
+        self.last_value += LONGEST;
+        let mut values = first..;
+        let next = |chance: &mut Chance| habits.statement(chance, values.next().unwrap_or(first));
+        let key = |chance: &mut Chance| Effect::CacheKey(chance.id(pages::KEYS), first);
+        let actions = habits.program(&mut self.chance, next, key);
         Task::Writing(Box::new(Writing {
             owner: self.last_owner,
             actions,
@@ -191,6 +211,9 @@ impl World {
             Announcing::Happens => match self.happens(writing, effect) {
                 None => Announcing::Happens,
                 Some(is_known) => {
+                    if !is_known && changes_schema(effect, &writing.pending) && self.processes[at].is_worker() {
+                        self.processes[at].tells_at = Some(self.time + TELLING);
+                    }
                     let outcome =
                         if is_known || self.broken == Some(Broken::UnknownCountsAsDone) { "commit" } else { "unknown" };
                     Announcing::Done(Calling::new(Call::Done(fields(&[&id, outcome]))))
@@ -200,15 +223,8 @@ impl World {
                 if self.call(at, thread, &mut calling) == Progress::Waits {
                     Announcing::Done(calling)
                 } else {
-                    let alters = |statement: Statement| statement == Statement::AlterTable;
-                    let is_schema = match effect {
-                        Effect::Alone(statement) | Effect::Sent(statement) => alters(statement),
-                        Effect::Commit => writing.pending.iter().any(|(statement, _)| alters(*statement)),
-                        Effect::CacheKey(..) => false,
-                    };
-                    if is_schema {
-                        self.is_altered = !self.is_altered;
-                        self.tell_schema(at);
+                    if changes_schema(effect, &writing.pending) && self.processes[at].tells_at.is_none() {
+                        self.begin_telling(at);
                     }
                     return !writing.actions.is_empty();
                 }
@@ -230,6 +246,8 @@ impl World {
             Effect::Commit => self.commit(writing.owner, &writing.own),
             Effect::Alone(statement) | Effect::Sent(statement) => {
                 match self.database.execute(writing.owner, &mut writing.own, statement) {
+                    // It has waited for too long.
+                    Executed::Waits if self.habits.is_still && self.chance.one_in(8) => return Some(false),
                     Executed::Waits => return None,
                     Executed::Refused => return Some(false),
                     Executed::Done(_) if is_lost || matches!(effect, Effect::Sent(_)) => {
@@ -271,6 +289,22 @@ impl World {
         self.end(at);
     }
 
+    /// Ends a process that is about to commit, if there is one.
+    pub fn strike(&mut self) {
+        let commits = |task: &Task| match task {
+            Task::Writing(writing) => matches!(writing.announcing, Some((Announcing::Happens, ..))),
+            Task::Idle | Task::Serving(_) => false,
+        };
+        let about = |at: &usize| self.processes[*at].tasks.iter().any(commits);
+        let all: Vec<usize> = (0..self.processes.len()).filter(about).collect();
+        if !all.is_empty() {
+            let at = self.chance.pick(&all);
+            self.note(|| format!("process at {at} is killed while it commits"));
+            self.counts.kills += 1;
+            self.end(at);
+        }
+    }
+
     /// The process is no more.
     pub fn end(&mut self, at: usize) {
         for thread in 0..THREADS {
@@ -310,8 +344,8 @@ impl World {
             asked.facts.release = process.release.clone().unwrap_or_default();
             asked.facts.session = self.sessions.of(asked.cookie.as_ref());
             serving.is_recorded = process.journal.link.is_some();
-            let forgets_session = self.broken == Some(Broken::SessionIsNotRecorded);
-            serving.making = Some(Making::begin(&asked.facts, forgets_session));
+            let forgets = self.broken.map_or(Forgets::Nothing, Broken::forgets);
+            serving.making = Some(Making::begin(&asked.facts, forgets));
             return true;
         };
         let sight = Sight { state: &self.database.committed, cache: &self.cache, facts: &asked.facts };
@@ -331,7 +365,7 @@ impl World {
         if is_new {
             session.secret = Some(self.chance.bytes());
         }
-        if let Some(secret) = session.secret.filter(|_| page.has_tokens()) {
+        if let Some(secret) = session.secret.filter(|_| page.has_tokens() && making.tells_tokens()) {
             making.record.extend(fields(&["P", "", &STANDARD.encode(secret)]));
         }
         let nonce = pages::nonce(&mut self.chance);

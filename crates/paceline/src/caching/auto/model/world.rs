@@ -13,7 +13,8 @@ use unix_user::RunAs;
 use super::{
     chance::Chance,
     database::{Database, Dialect, Owner, USERS},
-    pages::{marked, Facts, Keeps, Page, Session, Sessions, Sight, Visitor},
+    habits::Habits,
+    pages::{marked, Facts, Forgets, Keeps, Page, Session, Sessions, Sight, Visitor},
     process::{Link, PassedRequest, Process},
 };
 use crate::{
@@ -49,6 +50,23 @@ pub enum Broken {
     LateFrontIsTrusted,
     /// A worker does not tell that a page depends on the session.
     SessionIsNotRecorded,
+    /// It does not tell that a page depends on a cookie.
+    CookieIsNotRecorded,
+    /// It does not tell that there are tokens in a page.
+    TokensAreNotRecorded,
+    /// A process reads the schema before the front knows that it does.
+    SchemaIsReadBefore,
+}
+
+impl Broken {
+    pub fn forgets(self) -> Forgets {
+        match self {
+            Broken::SessionIsNotRecorded => Forgets::Session,
+            Broken::CookieIsNotRecorded => Forgets::Cookies,
+            Broken::TokensAreNotRecorded => Forgets::Tokens,
+            _ => Forgets::Nothing,
+        }
+    }
 }
 
 /// What the actor learns.
@@ -131,7 +149,6 @@ pub struct World {
     pub database: Database,
     pub cache: BTreeMap<i64, i64>,
     pub dialect: Dialect,
-    pub is_altered: bool,
     pub keeps: Keeps,
     pub sessions: Sessions,
     pub visitors: Vec<Visitor>,
@@ -150,8 +167,7 @@ pub struct World {
     pub last_value: i64,
     last_process: u64,
     load: Arc<Load>,
-    /// One step in so many begins a write.
-    writes: usize,
+    pub habits: Habits,
     traced: Option<VecDeque<String>>,
     failure: Option<String>,
 }
@@ -191,7 +207,6 @@ impl World {
             database: Database::new(),
             cache: BTreeMap::new(),
             dialect: chance.pick(&[Dialect::Sqlite, Dialect::Postgres]),
-            is_altered: false,
             keeps: chance.pick(&[Keeps::Browser, Keeps::Browser, Keeps::Expires, Keeps::Server]),
             sessions: Sessions::default(),
             visitors: (0..VISITORS).map(Visitor::new).collect(),
@@ -206,7 +221,7 @@ impl World {
             last_value: 100,
             last_process: 0,
             load: Load::for_tests(),
-            writes: chance.pick(&[25, 60, 200]),
+            habits: Habits::of(seed, &mut chance),
             traced: traced.then(VecDeque::new),
             failure: None,
             chance,
@@ -218,16 +233,24 @@ impl World {
         for step in 1..=steps {
             self.counts.steps = step;
             self.step().await;
-            if let Some(what) = self.failure.take() {
-                return Err(Failure { step, what, before: self.traced.take().unwrap_or_default().into() });
+            if let Some(failure) = self.take_failure() {
+                return Err(failure);
             }
         }
         Ok(())
     }
 
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        let what = self.failure.take()?;
+        Some(Failure { step: self.counts.steps, what, before: self.traced.take().unwrap_or_default().into() })
+    }
+
     async fn step(&mut self) {
-        if self.chance.one_in(self.writes) {
+        if self.chance.one_in(self.habits.writes) {
             self.begin_writing();
+        }
+        if self.habits.strikes.is_some_and(|many| self.chance.one_in(many)) {
+            self.strike();
         }
         match self.chance.below(1000) {
             0..=119 => {
@@ -240,18 +263,22 @@ impl World {
                 self.ask(Asking { visitor, page });
             }
             120..=639 => self.work(),
+            640..=779 if self.is_late && self.habits.is_still => {}
             640..=779 => self.read().await,
             780..=879 => self.look().await,
             880..=909 => self.act(),
             910..=929 => self.fork(),
             930..=969 => self.join(),
-            970..=974 => self.change_visitor(),
-            975..=986 => {
-                let millis = 1 + self.chance.below(3000) as u64;
+            970..=974 => {
+                let visitor = self.chance.below(self.visitors.len());
+                self.change_visitor(visitor);
+            }
+            975..=986 if self.chance.one_in(self.habits.pauses) => {
+                let millis = 1 + self.chance.below(self.habits.longest) as u64;
                 self.pass(millis).await;
             }
             987 | 988 if self.chance.one_in(3) => self.kill(),
-            989 if self.chance.one_in(3) => self.leave(),
+            989 if self.chance.one_in(self.habits.leaves) => self.leave(),
             990 | 991 => self.change_descriptors(),
             992 if !self.is_late && self.chance.one_in(3) => self.stall().await,
             993..=998 if self.is_late => self.stall().await,
@@ -269,8 +296,7 @@ impl World {
     }
 
     /// Signs in or out, or sets something else that pages depend on.
-    fn change_visitor(&mut self) {
-        let at = self.chance.below(self.visitors.len());
+    pub fn change_visitor(&mut self, at: usize) {
         let visitor = &mut self.visitors[at];
         match self.chance.below(6) {
             0 => visitor.locale = self.chance.pick(&[None, Some("de"), Some("en")]),

@@ -1,0 +1,121 @@
+//! Two visitors of the model's application, in 10,000 interleavings of what they send, what workers answer, what the front looks at and
+//! what is written meanwhile: neither is ever shown a page of the other, or a token that is not of its own session. They sign in and
+//! out, as the same user or another one, and choose a language; pages read the session, a cookie, or nothing of theirs, and have
+//! tokens. Nothing is killed or late here. A failure names its seed.
+
+use super::{
+    chance::Chance,
+    pages::{Page, Visitor},
+    runtime,
+    world::{Asking, Broken, Counts, Failure, World},
+};
+
+const INTERLEAVINGS: usize = 10_000;
+/// Of one world. In the next, sessions are kept in another way.
+const OF_A_WORLD: usize = 500;
+/// What each visitor does in one.
+const ACTS: usize = 4;
+/// Pages that the two ask for in one.
+const PAGES: usize = 3;
+/// Steps after which one has to be over.
+const MAX_STEPS: usize = 20_000;
+/// Milliseconds after which nothing is under way any more that was sent to the database, and how long one waits for it at once.
+const AFTERMATH: u64 = 6000;
+const WAIT: u64 = 500;
+/// Worlds in which a broken rule has to be found.
+const WORLDS: u64 = 20;
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Ask(Page),
+    /// Signs in or out, or chooses something.
+    Change,
+}
+
+fn program(chance: &mut Chance, pages: &[Page]) -> Vec<Act> {
+    (0..ACTS).map(|_| if chance.one_in(3) { Act::Change } else { Act::Ask(chance.pick(pages)) }).collect()
+}
+
+/// The next thing that this visitor does.
+fn act(world: &mut World, visitor: usize, act: Act) {
+    world.note(|| format!("visitor {visitor}: {act:?}"));
+    match act {
+        Act::Ask(page) => world.ask(Asking { visitor, page }),
+        Act::Change => world.change_visitor(visitor),
+    }
+}
+
+async fn interleave(world: &mut World) {
+    // Two from one address, or from two.
+    let other = 1 + u8::from(world.chance.one_in(2));
+    world.visitors = vec![Visitor::new(0), Visitor::new(other)];
+    if world.chance.one_in(8) {
+        world.auto.purge();
+    }
+    let pages: Vec<Page> = (0..PAGES).map(|_| Page::of_visitors(&mut world.chance)).collect();
+    let mut programs = [(); 2].map(|()| program(&mut world.chance, &pages));
+    let mut steps = 0;
+    while !(programs.iter().all(Vec::is_empty) && world.is_idle()) {
+        steps += 1;
+        world.counts.steps += 1;
+        if steps > MAX_STEPS {
+            return world.fails("something is under way for ever".into());
+        }
+        match world.chance.below(16) {
+            step @ (0 | 1) => {
+                if let Some(next) = programs[step].pop() {
+                    act(world, step, next);
+                }
+            }
+            2 if world.chance.one_in(8) && !programs.iter().all(Vec::is_empty) => world.begin_writing(),
+            3..=8 => world.work(),
+            9..=11 => world.look().await,
+            12 | 13 => world.read().await,
+            // What waits for a lock may wait for something that was sent to the database.
+            14 if programs.iter().all(Vec::is_empty) => world.pass(WAIT).await,
+            _ => world.join(),
+        }
+    }
+    world.pass(AFTERMATH).await;
+}
+
+fn run(seed: u64, interleavings: usize, broken: Option<Broken>, traced: bool) -> (Counts, Result<(), Failure>) {
+    runtime().block_on(async {
+        let mut world = World::new(seed, broken, traced);
+        world.boot().await;
+        for _ in 0..interleavings {
+            interleave(&mut world).await;
+            if let Some(failure) = world.take_failure() {
+                return (world.counts, Err(failure));
+            }
+        }
+        (world.counts, Ok(()))
+    })
+}
+
+#[test]
+fn no_page_crosses_in_10_000_interleavings() {
+    let mut all = Counts::default();
+    for seed in 1..=(INTERLEAVINGS / OF_A_WORLD) as u64 {
+        let (counts, outcome) = run(seed, OF_A_WORLD, None, false);
+        if let Err(failure) = outcome {
+            let before = run(seed, OF_A_WORLD, None, true).1.err().map(|again| again.before.join("\n"));
+            panic!("{}\n\nin world {seed}. Before it:\n{}", failure.what, before.unwrap_or_default());
+        }
+        all.add(&counts);
+    }
+    println!("{all:?}");
+    // Otherwise it would prove nothing.
+    let has_met = all.hits > 1000 && all.private_hits > 1000 && all.commits > 1000;
+    assert!(has_met, "{all:?}");
+}
+
+#[test]
+fn a_key_that_ignores_the_session_the_cookie_or_tokens_is_found() {
+    for broken in [Broken::SessionIsNotRecorded, Broken::CookieIsNotRecorded, Broken::TokensAreNotRecorded] {
+        let crosses = |failure: &Failure| failure.what.starts_with("visitor");
+        let found = (1..=WORLDS).find_map(|seed| run(seed, OF_A_WORLD, Some(broken), false).1.err().filter(crosses));
+        let found = found.unwrap_or_else(|| panic!("{broken:?} is not found"));
+        println!("{broken:?} is found: {}", found.what);
+    }
+}
