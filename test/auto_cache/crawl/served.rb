@@ -8,6 +8,8 @@ require_relative "../../e2e/support/asking"
 module Crawl
   HERE = File.expand_path("../../..", __dir__)
   SERVER = ENV.fetch("PACELINE_BIN") { File.join(HERE, "bin/paceline") }
+  # The gem that fits the server.
+  GEM = ENV.fetch("PACELINE_GEM_DIR") { File.join(HERE, "gem") }
   HIT = /; hit;.*detail=auto/
 
   class Served
@@ -22,12 +24,20 @@ module Crawl
 
     attr_reader :url
 
-    def initialize(dir, workers: 2)
+    # What the automatic page cache of the server in `dir` says of each route, by its name.
+    def self.routes(dir)
+      out, status = Open3.capture2e(Asking::OWN, SERVER, "cache", "advise", "--json", chdir: dir)
+      raise out unless status.success?
+
+      JSON.parse(out)["sites"].values.flat_map { |site| site["routes"] }.to_h { |route| [route["route"], route] }
+    end
+
+    def initialize(dir, workers: 2, rails: "production")
       @dir = dir
       @log = File.join(dir, "log/paceline.log")
       FileUtils.mkdir_p(File.dirname(@log))
       File.write(File.join(dir, "paceline.toml"), "start_timeout = \"#{PATIENCE}s\"\n\n[auto_cache]\nmode = \"serve\"\nverify = \"0%\"\n")
-      environment = CLEAN.merge("RAILS_ENV" => "production", "PACELINE_GEM_DIR" => File.join(HERE, "gem"), "XDG_STATE_HOME" => File.join(dir, "tmp/state"),
+      environment = CLEAN.merge("RAILS_ENV" => rails, "PACELINE_GEM_DIR" => GEM, "XDG_STATE_HOME" => File.join(dir, "tmp/state"),
                                 "PACELINE_USER" => ("root" if Process.uid.zero?))
       @pid = Process.spawn(environment, SERVER, "-b", "tcp://127.0.0.1:0", "-w", workers.to_s, "-t", "1", *ENV["FLAGS"].to_s.split, chdir: dir, out: @log, err: @log, in: File::NULL)
       @url = "http://127.0.0.1:#{wait_for(/Listening on http:\/\/\S+:(\d+)/)[1]}"
@@ -37,13 +47,7 @@ module Crawl
       raise
     end
 
-    # What the automatic page cache says of each route, by its name.
-    def routes
-      out, status = Open3.capture2e(Asking::OWN, SERVER, "cache", "advise", "--json", chdir: @dir)
-      raise out unless status.success?
-
-      JSON.parse(out)["sites"].values.flat_map { |site| site["routes"] }.to_h { |route| [route["route"], route] }
-    end
+    def routes = Served.routes(@dir)
 
     # Two people ask for the pages at the same time, until those that can be shown are shown. Returns these.
     def prove(people, pages)
