@@ -117,7 +117,11 @@ impl Calling {
 #[derive(Debug)]
 pub enum Telling {
     /// It says that it is about to read, and waits for the answer. `read`: what it has read before, which is a defect.
-    Asks { calling: Calling, id: Vec<u8>, read: Option<Vec<u8>> },
+    Asks {
+        calling: Calling,
+        id: Vec<u8>,
+        read: Option<Vec<u8>>,
+    },
     Reads(Vec<u8>),
     /// The id and the schema.
     Says(Vec<u8>),
