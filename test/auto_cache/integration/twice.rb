@@ -1,6 +1,7 @@
 # Each GET of a Rails integration test once more, of the server at TWICE_URL: what it shows from its cache has to be what the application has
-# answered within the test. Where it is not, the server's own application is asked at the same moment: it decides. The test itself sees
-# nothing of it.
+# answered within the test. Where it is not, the server's own application is asked at the same moment: it decides. Around each request of a
+# test that writes, some pages that were shown before are asked for as well: those that are shown after it have to be the application's. The
+# test itself sees nothing of it.
 require "json"
 require "net/http"
 require_relative "../crawl/served"
@@ -16,6 +17,10 @@ module Twice
   TRIED = 4
   TESTS = 3
   PROOF = 340
+  # Pages that are asked for around a write, of the last so many that were shown.
+  AROUND = 6
+  KEPT = 200
+  FRESH = { "Cache-Control" => "no-cache" }.freeze
   # Tables that are no data.
   OWN = %w[schema_migrations ar_internal_metadata].freeze
 
@@ -69,6 +74,9 @@ module Twice
 
     def route = Crawl::Served.route(path)
 
+    # By whom it was asked.
+    def key = [path, @headers["AUTHORIZATION"], @headers["X-REDMINE-API-KEY"], @cookies.keys]
+
     def ask(http, browser, more)
       get = Net::HTTP::Get.new(path, @headers.merge(more))
       get["User-Agent"] = browser
@@ -84,8 +92,10 @@ module Twice
     attr_accessor :test
 
     def install
-      @found = { "tests" => 0, "gets" => 0, "shown" => Hash.new(0), "apart" => [], "failed" => [], "differences" => [] }
+      @found = { "tests" => 0, "gets" => 0, "writes" => 0, "outlasting" => 0, "shown" => Hash.new(0), "apart" => [], "failed" => [], "differences" => [] }
       @tried = Hash.new(0)
+      @pages = {}
+      @random = Random.new(1)
       @http = URI(ENV.fetch("TWICE_URL")).then { |url| Net::HTTP.start(url.host, url.port, read_timeout: 120) }
       ActiveSupport::TestCase.use_transactional_tests = false
       ActiveSupport::TestCase.prepend(Emptied)
@@ -113,7 +123,31 @@ module Twice
       compare(test, question, own) || (prove(question) && compare(test, question, own))
     end
 
+    # Runs the block, in which the test writes.
+    def around(test)
+      pages = @pages.values.sample(AROUND, random: @random)
+      pages.each { |question| ask(question) }
+      yield.tap do
+        @found["writes"] += 1
+        pages.each do |question|
+          shown = ask(question)
+          next unless shown.hit?
+
+          @found["outlasting"] += 1
+          judge("#{test}, after it wrote", question, shown)
+        end
+      end
+    end
+
     private
+
+    # True: the server's application answers the same.
+    def judge(test, question, shown)
+      real = ask(question, FRESH)
+      difference = real.hit? ? "a page is shown although it is asked of the application" : shown.difference(real, FIELDS)
+      @found["differences"] << "#{test}: #{question.path}: #{difference}" if difference
+      difference.nil?
+    end
 
     # True: it was a hit.
     def compare(test, question, own)
@@ -121,12 +155,12 @@ module Twice
       return false unless shown.hit?
 
       @found["shown"][question.route] += 1
-      return true unless (within = shown.difference(own, %w[content-type]))
-
+      @pages.delete(question.key)
+      @pages[question.key] = question
+      @pages.shift if @pages.size > KEPT
       # The server's application may know less than the test's, as what is stubbed; then it is the measure.
-      real = ask(question, "Cache-Control" => "no-cache")
-      difference = real.hit? ? "a page is shown although it is asked of the application" : shown.difference(real, FIELDS)
-      difference ? @found["differences"] << "#{test}: #{question.path}: #{difference}" : @found["apart"] << "#{question.route}: #{within}"[0, 500]
+      within = shown.difference(own, %w[content-type])
+      @found["apart"] << "#{question.route}: #{within}"[0, 500] if within && judge(test, question, shown)
       true
     end
 
@@ -153,7 +187,9 @@ module Twice
   # A session of a test.
   module Session
     def process(method, *, **)
-      super.tap { Twice.answered(Twice.test, request, response) if method == :get }
+      return Twice.around(Twice.test) { super } unless method == :get
+
+      super.tap { Twice.answered(Twice.test, request, response) }
     end
   end
 
@@ -167,6 +203,8 @@ module Twice
       super
       Setting.create!(name: "app_title", value: "Redmine")
       Setting.clear_cache
+      # A test turns it off, as it was in its own environment.
+      ActionController::Base.allow_forgery_protection = true
     end
 
     def after_teardown
