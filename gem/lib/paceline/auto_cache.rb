@@ -38,12 +38,14 @@ module Paceline
       attr_reader :release
 
       # The application as the server calls it: each request leaves its recording in its env.
-      def wrap(app, root:, release:, journal:)
+      # `samples`: not every request needs to be recorded (mode watch).
+      def wrap(app, root:, release:, journal:, samples: false)
         install(root: root) { |*| }
         @withholds_schema = false
         @release = release
         self.journal = Journal.new(journal)
-        Middleware.new(app)
+        require_relative "auto_cache/samples" if samples
+        Middleware.new(app, samples: (Samples.new if samples))
       end
 
       # Announces the writes of this process to the server that runs in `root`, and records nothing. It does nothing while no server

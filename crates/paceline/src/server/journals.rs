@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use super::thread_with_loop;
 use crate::{
     apps::incidents::{Incident, Incidents, Kind},
-    caching::auto::{self, is_journal, AutoCache, Memory, Notice, Policy, Setup, Tell, NAME},
+    caching::auto::{self, is_journal, AutoCache, Memory, Mode, Notice, Policy, Setup, Tell, NAME},
     config::SiteConfig,
     observe::log::{self, Log},
     support::{
@@ -29,6 +29,8 @@ use unix_user::{acting, RunAs};
 
 /// How applications learn where it is; where there is none, nothing is recorded.
 const VARIABLE: &str = "PACELINE_AUTO_CACHE";
+/// That not all requests need to be recorded.
+const SAMPLES: &str = "PACELINE_AUTO_CACHE_SAMPLES";
 /// Below a site's root.
 const FOLDER: &str = "tmp";
 /// How often it is tried to have a socket whose file was lost.
@@ -65,6 +67,9 @@ impl Journals {
             self.close(&site.name);
             return Ok(None);
         };
+        if policy.mode == Mode::Watch {
+            site.env.insert(SAMPLES.into(), "1".into());
+        }
         let path = site.root.join(FOLDER).join(format!("{}{}{}", NAME.0, std::process::id(), NAME.1));
         let is_known =
             |journal: &&mut Journal| journal.path == path && journal.run_as == *run_as && journal.policy == policy;

@@ -4,13 +4,16 @@
 module Paceline
   module AutoCache
     class Middleware
-      def initialize(app)
+      # `samples`: which requests are recorded; nil: all.
+      def initialize(app, samples: nil)
         @app = app
+        @samples = samples
       end
 
       def call(env)
         sink = AutoCache.sink
         return @app.call(env) unless sink && env["REQUEST_METHOD"] == "GET" && AutoCache.recording.nil?
+        return @app.call(env) if @samples && !@samples.take?
         return @app.call(env) unless AutoCache.joined?
 
         recording = Recording.new(AutoCache.readers)

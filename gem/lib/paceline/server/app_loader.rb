@@ -91,7 +91,7 @@ module Paceline
         journal = ENV["PACELINE_AUTO_CACHE"].to_s
         return app if journal.empty?
         require_relative "../auto_cache"
-        AutoCache.wrap(app, root: @root, release: @release, journal: journal)
+        AutoCache.wrap(app, root: @root, release: @release, journal: journal, samples: !ENV["PACELINE_AUTO_CACHE_SAMPLES"].to_s.empty?)
       end
 
       def boot_rails

@@ -18,6 +18,7 @@ mod prepared;
 mod proven_routes;
 mod request_parts;
 mod roster;
+mod samples;
 mod serving;
 mod sqlite_files;
 mod trust;
@@ -49,8 +50,8 @@ pub use self::{
     trust::{is_journal, NAME},
 };
 use self::{
-    off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, sqlite_files::SqliteFiles,
-    trust::Trust,
+    off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, samples::Samples,
+    sqlite_files::SqliteFiles, trust::Trust,
 };
 use crate::{request::exchange::RecordSlot, support::clock};
 use unix_user::RunAs;
@@ -113,6 +114,8 @@ pub struct AutoCache {
     waiting: AtomicUsize,
     /// Answers that were not looked at, because too many waited.
     passed_over: AtomicU64,
+    /// In mode watch.
+    samples: Samples,
     /// Processes of the application that are connected.
     processes: AtomicUsize,
     /// Numbers of their connections.
@@ -203,6 +206,7 @@ impl AutoCache {
             answers,
             waiting: AtomicUsize::new(0),
             passed_over: AtomicU64::new(0),
+            samples: Samples::default(),
             processes: AtomicUsize::new(0),
             last_process: AtomicU64::new(0),
         };
@@ -253,6 +257,10 @@ impl AutoCache {
             pieces => pieces.concat().into(),
         };
         let record = observed.record.lock().clone();
+        if record.is_none() && self.policy.mode == Mode::Watch && self.samples.are_few() {
+            // The application did not begin it within the second.
+            return;
+        }
         let cookies: Vec<SetCookie> = observed
             .cookies
             .iter()

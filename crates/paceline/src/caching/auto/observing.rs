@@ -12,7 +12,7 @@ use std::{
 
 use ::auto_cache::{
     keys::{Name, Source},
-    watch::MAX_BODY,
+    watch::{Mode, MAX_BODY},
 };
 use bytes::Bytes;
 use cache::{storing::kept, vary::VaryNames};
@@ -42,6 +42,9 @@ impl AutoCache {
     /// Before the request is handed to the application. None: it is not one that a cache answers.
     pub fn begin(&self, head: &Parts, exchange: &mut Exchange) -> Option<Watched> {
         if head.method != Method::GET || head.headers.contains_key(header::UPGRADE) {
+            return None;
+        }
+        if self.policy.mode == Mode::Watch && !self.samples.take(clock::now()) {
             return None;
         }
         let record = RecordSlot::default();

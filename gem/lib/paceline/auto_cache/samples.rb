@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+# Which requests of a process are recorded in mode watch: the first ones, and then those of one second in ten. The front decides the
+# same by the same clock (samples.rs), and does not miss the others.
+#
+#   samples = Paceline::AutoCache::Samples.new
+#   samples.take?     # => true, 300 times; from then on in one second of ten
+module Paceline
+  module AutoCache
+    class Samples
+      FIRST = 300
+      # Seconds: how often, and for how long.
+      EVERY = 10
+      LONG = 1
+
+      def initialize
+        @asked = 0
+      end
+
+      # Threads may count at once; some more are recorded then.
+      def take?(now = Process.clock_gettime(Process::CLOCK_MONOTONIC))
+        return true if (@asked += 1) <= FIRST
+
+        now % EVERY < LONG
+      end
+    end
+  end
+end
