@@ -331,7 +331,7 @@ class CacheScheduledTest < Minitest::Test
     text("/", proxied)
     text("/")
     wait_until_prepared("/")
-    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? { |file| File.binread(file).scan("/\",\"by_proxies").size == 2 } }
+    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].grep_v(/\.new-/).any? { |file| File.binread(file).scan("/\",\"by_proxies").size == 2 } }
     set(-1)
     port = @server.port
     @server.signal(:KILL)

@@ -9,7 +9,7 @@ class DoctorSettingsTest < Minitest::Test
   include BesideDoctor
 
   # Its page is long and told without compression. A request with X-Live is slow unless the garbage collector has a number of ours. /meet is answered
-  # when six are there at once.
+  # when six are there at once, each with an address of its own: requests for the same page would be one for the application.
   APP = <<~'RUBY'
     rows = Array.new(2000) { |row| "row #{row} of the price list\n" }.join.freeze
     there = Queue.new
@@ -103,7 +103,7 @@ class DoctorSettingsTest < Minitest::Test
     assert_match(/then all if it does no worse/, said)
     assert_match(/is ready: production, 1 x 6 threads, .*: kept; take it back with git checkout paceline.toml && paceline rollback$/m, said)
     assert_equal [TOML.sub("threads = 4", "threads = 6"), 6], [toml(server), threads(server)]
-    assert_equal ["met"] * 6, 6.times.map { Thread.new { server.get("/meet").body } }.map(&:value)
+    assert_equal ["met"] * 6, 6.times.map { |number| Thread.new { server.get("/meet?#{number}").body } }.map(&:value)
 
     git(server.dir, "checkout", "--quiet", "paceline.toml")
     assert_equal 0, command(server, "rollback", "--wait").last

@@ -342,14 +342,16 @@ fn prepare_page(
     may_wait: bool,
     copies: &mut Copies,
 ) -> Result<Prepared, RenderError> {
-    let mut samples = page.samples();
-    if samples.is_empty() {
-        samples.push(HeaderMap::new());
-    }
     let before = job.cache.prepared_at(job.at);
     let moves = page.moves();
     let (mut is_new, mut is_taken) = (false, false);
-    for sample in samples {
+    for number in 0.. {
+        // Visitors in another language may come while the page is rendered.
+        let sample = match page.samples().into_iter().nth(number) {
+            Some(sample) => sample,
+            None if number == 0 => HeaderMap::new(),
+            None => break,
+        };
         let wanted = Preparation { page, request: &sample, at: job.at, due: due(job) };
         let (taken, lease) = match job.cache.ask_others(&wanted) {
             Preparer::Done(prepared) => (Some(prepared), None),
