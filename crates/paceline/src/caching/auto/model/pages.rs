@@ -116,7 +116,7 @@ pub struct Making {
     forgets: Forgets,
 }
 
-/// What a worker does not tell of what a page was made of: a defect.
+/// What a worker leaves out of what a page was made of: a defect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Forgets {
     #[default]
