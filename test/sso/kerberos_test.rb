@@ -210,7 +210,7 @@ class KerberosTest < Minitest::Test
   def test_the_check_says_what_is_right_and_what_is_not
     output = check(@keytab, HOST)
     assert_includes output, "Good keytab: HTTP/web.example.test@EXAMPLE.TEST: key version"
-    assert_match(/Good clock: 127\.0\.0\.1:\d+, a KDC of EXAMPLE\.TEST: the clocks differ by -?0\.\d s/, output)
+    assert_match(/Good clock: 127\.0\.0\.1:\d+, a KDC of EXAMPLE\.TEST: the clocks differ by less than 2 s$/, output)
     assert_includes output, "Good ticket: your ticket signs you in as alice of EXAMPLE.TEST, with 0 groups"
     assert_includes output, "https://web.example.test"
     FileUtils.chmod(0o644, @keytab)
@@ -220,7 +220,7 @@ class KerberosTest < Minitest::Test
 
   def test_the_check_measures_clocks
     output = check(@keytab, HOST, within: ["faketime", "-f", "+1h"])
-    assert_match(/Bad clock: .*this machine's clock differs by -36\d\d\.\d s/, output)
+    assert_match(/Bad clock: .*this machine's clock differs by -36\d\d s$/, output)
   end
 
   private

@@ -22,6 +22,10 @@ const NOBODY: &str = "paceline-clock-check";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skew(pub i64);
 
+/// How exact an answer is. MIT's KDC repeats the time of the first request of a second, microseconds later each time, so
+/// its answer may be a second old; the network adds to that.
+const EXACTNESS: Duration = Duration::from_secs(2);
+
 impl Skew {
     pub fn size(self) -> Duration {
         Duration::from_millis(self.0.unsigned_abs())
@@ -30,7 +34,10 @@ impl Skew {
 
 impl fmt::Display for Skew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} s", self.0 as f64 / 1000.0)
+        if self.size() < EXACTNESS {
+            return write!(f, "less than {} s", EXACTNESS.as_secs());
+        }
+        write!(f, "{:.0} s", self.0 as f64 / 1000.0)
     }
 }
 
@@ -148,6 +155,13 @@ mod tests {
         assert_eq!(unix_time(b"20261125031500Z"), Some(1_795_576_500));
         assert_eq!(unix_time(b"20261325031500Z"), None);
         assert_eq!(unix_time(b"2026112503150"), None);
+    }
+
+    #[test]
+    fn no_more_is_said_than_is_known() {
+        assert_eq!(Skew(-999).to_string(), "less than 2 s");
+        assert_eq!(Skew(1_999).to_string(), "less than 2 s");
+        assert_eq!(Skew(-3_600_400).to_string(), "-3600 s");
     }
 
     #[test]
