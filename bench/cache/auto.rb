@@ -68,7 +68,7 @@ module Bench
     WAYS = { OFF => "page_cache = false\n", "watch" => "page_cache = false\n[auto_cache]\nmode = \"watch\"\n" }.freeze
     PAGE = "/"
     SCENARIO = "redmine"
-    # So many are watched in any case, and then those of one second in ten (caching/auto/samples.rs): before that nothing is measured.
+    # So many are watched in any case, and then those of one second in twenty (caching/auto/samples.rs): before that nothing is measured.
     FIRST = 300
     # Of the requests then, so many have to be watched.
     WATCHED = 0.02
@@ -105,8 +105,8 @@ module Bench
       load = lambda do |count|
         Load.new(port: running.port, mix: [[Kind.new("redmine", PAGE), 1.0]], connections: SHAPE.connections, keep_alive: true, count: count, fields: ["Cookie: #{cookie}"], percentiles: true)
       end
-      # Ten seconds or more.
-      many = @options.requests / 50
+      # Twenty seconds or more.
+      many = @options.requests / 25
       Measurement.generate(load.call(FIRST * Servers::WORKERS * 2), @processes)
       count(running, SCENARIO, SHAPE, load.call(many)) if round == 1
       cell(running.server, SCENARIO, SHAPE, round, load.call(many)) { running.server.name == OFF ? [] : self.class.unwatched(route, many) }
