@@ -49,15 +49,18 @@ module Bench
         yield ports, pids
       end
     ensure
-      Processes.signal("KILL", pids) if pids
+      Processes.signal(ending(times), pids) if pids
       pids&.each { |pid| reap(pid) }
     end
+
+    # nginx's workers go on without their master if that is killed.
+    def ending(times) = times == :nginx ? "TERM" : "KILL"
 
     def spawn_host(time, port, work)
       own = File.join(work, "host-#{port}")
       FileUtils.mkdir_p(own)
       command = time ? [RbConfig.ruby, HOST, port.to_s, time.to_s] : Caches.nginx("balance.nginx.conf", port, own)
-      Process.spawn(*Processes.ending_with_us("KILL"), *command, %i[out err] => File.join(own, "output.log"))
+      Process.spawn(*Processes.ending_with_us(ending(time || :nginx)), *command, %i[out err] => File.join(own, "output.log"))
     end
 
     def await(port)

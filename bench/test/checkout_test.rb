@@ -17,6 +17,13 @@ class CheckoutTest < Minitest::Test
     require "socket"
     port = ARGV.join(" ")[/(?:-p |:)(\d+)/, 1]
     listener = TCPServer.new("127.0.0.1", port)
+    # Its workers end with it, as a real server's do: they are of its process group.
+    trap("TERM") do
+      trap("TERM", "IGNORE")
+      Process.kill("TERM", 0)
+      Process.waitall
+      exit
+    end
     2.times do
       fork do
         loop do
@@ -27,7 +34,6 @@ class CheckoutTest < Minitest::Test
         end
       end
     end
-    trap("TERM") { exit }
     sleep
   RUBY
 
