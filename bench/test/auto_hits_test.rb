@@ -74,6 +74,15 @@ class AutoHitsTest < Minitest::Test
     assert_equal [0, 0, 0], totals[:automatic]
   end
 
+  def test_pages_of_a_session_are_compared_without_what_changes_each_time
+    page = ->(token, text: "Ale", kept: "private, no-store", code: "200") { Crawl::Page.new(code, { "cache-control" => kept }, %(<meta name="csrf-token" content="#{token}">#{text}).b) }
+    assert_nil page["a"].difference(page["bcd", kept: "max-age=0, private, must-revalidate"])
+    assert_equal 'cache-control "private", and "public" of the application', page["a"].difference(page["a", kept: "public"])
+    assert_equal "status 200, and 404 of the application", page["a"].difference(page["a", code: "404"])
+    assert_match(/\Ashown was ".*Ale", the application's is ".*Porter"\z/, page["a"].difference(page["b", text: "Porter"]))
+    assert_nil page["a"].difference(page["a", kept: "public"], %w[content-type])
+  end
+
   def test_tables_are_found_in_statements
     {
       'SELECT "beers".* FROM "beers" INNER JOIN "breweries" ON 1' => [%w[beers breweries], []],

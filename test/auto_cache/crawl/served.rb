@@ -10,7 +10,6 @@ module Crawl
   SERVER = ENV.fetch("PACELINE_BIN") { File.join(HERE, "bin/paceline") }
   # The gem that fits the server.
   GEM = ENV.fetch("PACELINE_GEM_DIR") { File.join(HERE, "gem") }
-  HIT = /; hit;.*detail=auto/
 
   class Served
     CLEAN = %w[RACK_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }.freeze

@@ -4,15 +4,13 @@
 # test itself sees nothing of it.
 require "json"
 require "net/http"
+require_relative "../crawl/page"
 require_relative "../crawl/served"
 
 module Twice
   HOST = "www.example.com".freeze
   # Two visitors, by their browsers: comparisons of one alone prove nothing to the server.
   BROWSERS = [nil, "a second browser"].freeze
-  # What differs from answer to answer.
-  TOKENS = /(?<=csrf-token" content=")[^"]+|(?<=authenticity_token" value=")[^"]+/n
-  FIELDS = %w[content-type cache-control content-language content-disposition link vary x-frame-options].freeze
   # Of a route whose pages are not shown yet: requests by which it is seen whether they can be, in so many tests; and those that prove it.
   TRIED = 4
   TESTS = 3
@@ -23,38 +21,6 @@ module Twice
   FRESH = { "Cache-Control" => "no-cache" }.freeze
   # Tables that are no data.
   OWN = %w[schema_migrations ar_internal_metadata].freeze
-
-  # An answer of the server, or of the application within the test.
-  Answer = Struct.new(:code, :fields, :body) do
-    def self.of(answer)
-      new(answer.code, FIELDS.to_h { |name| [name, answer[name]] }.merge("cache-status" => answer["cache-status"]), answer.body.to_s.b)
-    end
-
-    def hit? = Crawl::HIT.match?(fields["cache-status"].to_s)
-    def plain = body.gsub(TOKENS, "")
-
-    # In which they differ, in words. `other`: the application's.
-    def difference(other, names)
-      return "status #{code}, and #{other.code} of the application" unless code == other.code
-
-      name = names.find { |field| strict(field) != other.strict(field) }
-      return "#{name} #{strict(name).inspect}, and #{other.strict(name).inspect} of the application" if name
-
-      around(plain, other.plain) unless plain == other.plain
-    end
-
-    # Of pages that belong to a session nobody else may keep a copy: that is said more strictly.
-    def strict(field)
-      own = fields[field]
-      field == "cache-control" && own.to_s.include?("private") ? "private" : own
-    end
-
-    def around(shown, own)
-      at = shown.bytes.zip(own.bytes).index { |one, another| one != another } || [shown.size, own.size].min
-      shown, own = [shown, own].map { |text| text[[at - 60, 0].max, 160] }
-      "shown was #{shown.inspect}, the application's is #{own.inspect}"
-    end
-  end
 
   # A request of a test, as it is sent to the server: first with the cookies of the test, and then, as a browser does, with those that the
   # server has set. It knows the token of no other session.
@@ -115,7 +81,7 @@ module Twice
       return unless request.get? && request.host == HOST && !request.ssl? && request.script_name.empty? && request.remote_addr == "127.0.0.1"
 
       @found["gets"] += 1
-      own = Answer.new(response.status.to_s, FIELDS.to_h { |name| [name, response.headers.find { |key, _| key.casecmp?(name) }&.last] }, response.body.to_s.b)
+      own = Crawl::Page.new(response.status.to_s, Crawl::Page::FIELDS.to_h { |name| [name, response.headers.find { |key, _| key.casecmp?(name) }&.last] }, response.body.to_s.b)
       question = Question.new(request.env)
       compare(test, question, own)
       return unless own.code == "200"
@@ -144,7 +110,7 @@ module Twice
     # True: the server's application answers the same.
     def judge(test, question, shown)
       real = ask(question, FRESH)
-      difference = real.hit? ? "a page is shown although it is asked of the application" : shown.difference(real, FIELDS)
+      difference = real.hit? ? "a page is shown although it is asked of the application" : shown.difference(real)
       @found["differences"] << "#{test}: #{question.path}: #{difference}" if difference
       difference.nil?
     end
@@ -180,7 +146,7 @@ module Twice
 
     def ask(question, more = {})
       @browser = @browser.to_i + 1
-      Answer.of(question.ask(@http, BROWSERS[@browser % 2], more))
+      Crawl::Page.of(question.ask(@http, BROWSERS[@browser % 2], more))
     end
   end
 
