@@ -3,11 +3,13 @@
 require "json"
 require_relative "../../../gem/test/server/shadow/support/postgresql"
 require_relative "../support/asking"
+require_relative "../support/rails_shop"
 require_relative "../support/scenario"
 
 class CacheAutoPostgresqlTest < Minitest::Test
   include Scenario
   include Asking
+  include RailsShop
 
   SCHEMA = <<~SQL.freeze
     DROP TABLE IF EXISTS beers, changes;
@@ -19,20 +21,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
     CREATE OR REPLACE FUNCTION rename_beer(integer, text) RETURNS text AS 'UPDATE beers SET name = $2 WHERE id = $1 RETURNING name' LANGUAGE sql;
   SQL
 
-  APP = <<~RUBY.freeze
-    ENV["RAILS_ENV"] = "production"
-    require "rails"
-    require "active_record/railtie"
-    require "action_controller/railtie"
-    class Shop < Rails::Application
-      config.root = __dir__
-      config.load_defaults "\#{Rails::VERSION::MAJOR}.\#{Rails::VERSION::MINOR}"
-      config.eager_load = false
-      config.secret_key_base = "x" * 64
-      config.hosts.clear
-      config.logger = ActiveSupport::Logger.new(File.join(__dir__, "rails.log"))
-    end
-    Rails.application.initialize!
+  APP = RailsShop.config_ru(<<~RUBY, railties: %w[active_record action_controller]).freeze
     class Beer < ActiveRecord::Base; end
     class Change < ActiveRecord::Base; end
 
@@ -97,7 +86,6 @@ class CacheAutoPostgresqlTest < Minitest::Test
       get "/styles/:style", to: "beers#style"
       post "/beers/:id", to: "beers#write"
     end
-    run Rails.application
   RUBY
 
   WRITES = %w[model all sql driver function upsert new savepoint].freeze
@@ -107,7 +95,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
 
   # A shop with three beers, two workers.
   def shop(settings: SERVE)
-    skip "Rails is not here" unless Gem::Specification.find_all_by_name("rails").any?
+    skip_without_rails
     PostgreSQL.with do |database|
       @database = database
       database.query(SCHEMA)

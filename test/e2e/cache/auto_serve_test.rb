@@ -1,11 +1,13 @@
 # The automatic page cache in mode "serve": pages that visitors are shown without the application, and when they are not.
 require "json"
 require_relative "../support/asking"
+require_relative "../support/rails_shop"
 require_relative "../support/scenario"
 
 class CacheAutoServeTest < Minitest::Test
   include Scenario
   include Asking
+  include RailsShop
 
   APP = <<~RUBY.freeze
     require "active_record"
@@ -366,22 +368,11 @@ class CacheAutoServeTest < Minitest::Test
   end
 
   # Rails with sessions in their cookie, as it is by default.
-  RAILS = <<~RUBY.freeze
-    ENV["RAILS_ENV"] = "production"
-    require "rails"
-    require "action_controller/railtie"
-    require "action_view/railtie"
-    class Shop < Rails::Application
-      config.root = __dir__
-      config.load_defaults "\#{Rails::VERSION::MAJOR}.\#{Rails::VERSION::MINOR}"
-      config.eager_load = false
-      config.secret_key_base = "x" * 64
-      config.hosts.clear
-      config.logger = ActiveSupport::Logger.new(File.join(__dir__, "rails.log"))
-      config.session_store :cookie_store, key: "_shop"
-      config.action_dispatch.show_exceptions = Rails.gem_version >= Gem::Version.new("7.1") ? :all : true
-    end
-    Rails.application.initialize!
+  SETTINGS = [
+    'config.session_store :cookie_store, key: "_shop"',
+    'config.action_dispatch.show_exceptions = Rails.gem_version >= Gem::Version.new("7.1") ? :all : true'
+  ].freeze
+  RAILS = RailsShop.config_ru(<<~RUBY, railties: %w[action_controller action_view], config: SETTINGS).freeze
     class ShopController < ActionController::Base
       protect_from_forgery with: :exception
       def form = render(inline: "<%= csrf_meta_tags %><%= form_tag('/order', method: :post) do %>order<% end %>")
@@ -397,7 +388,6 @@ class CacheAutoServeTest < Minitest::Test
       post "/order", to: "shop#order"
       get "/login", to: "shop#login"
     end
-    run Rails.application
   RUBY
 
   # Keeps the session's cookie, as a browser does.
@@ -434,7 +424,7 @@ class CacheAutoServeTest < Minitest::Test
   end
 
   def test_each_visitor_has_his_own_session_and_tokens
-    skip "Rails is not here" unless Gem::Specification.find_all_by_name("rails").any?
+    skip_without_rails
     start("-w", "2", "-t", "1", files: { "config.ru" => RAILS })
     prove("GET /form", "/form")
     prove("GET /whoami", "/whoami")

@@ -2,12 +2,14 @@
 require_relative "../../../gem/test/server/shadow/support/postgresql"
 require_relative "../support/asking"
 require_relative "../support/beside_doctor"
+require_relative "../support/rails_shop"
 require_relative "../support/scenario"
 
 class DoctorDatabaseTest < Minitest::Test
   include Scenario
   include Asking
   include BesideDoctor
+  include RailsShop
 
   ROWS = 200_000
   SCHEMA = <<~SQL.freeze
@@ -16,20 +18,7 @@ class DoctorDatabaseTest < Minitest::Test
     INSERT INTO orders (customer, state, note) SELECT n % 10000, CASE WHEN n % 2 = 0 THEN 'open' ELSE 'done' END, repeat('x', 100) FROM generate_series(1, #{ROWS}) n;
     ANALYZE orders;
   SQL
-  APP = <<~RUBY.freeze
-    ENV["RAILS_ENV"] = "production"
-    require "rails"
-    require "active_record/railtie"
-    require "action_controller/railtie"
-    class Shop < Rails::Application
-      config.root = __dir__
-      config.load_defaults "\#{Rails::VERSION::MAJOR}.\#{Rails::VERSION::MINOR}"
-      config.eager_load = false
-      config.secret_key_base = "x" * 64
-      config.hosts.clear
-      config.logger = ActiveSupport::Logger.new(File.join(__dir__, "log/rails.log"))
-    end
-    Rails.application.initialize!
+  APP = RailsShop.config_ru(<<~RUBY, railties: %w[active_record action_controller], log: "log/rails.log").freeze
     class Order < ActiveRecord::Base; end
     class OrdersController < ActionController::Base
       def of_customer = render(plain: Order.where(customer: params[:id]).order(:id).map(&:id).join(","))
@@ -39,12 +28,11 @@ class DoctorDatabaseTest < Minitest::Test
       get "/customers/:id", to: "orders#of_customer"
       get "/orders/:id", to: "orders#show"
     end
-    run Rails.application
   RUBY
 
   # With an application of Rails on a database in which customers have 20 of many orders each.
   def shop
-    skip "Rails is not here" unless Gem::Specification.find_all_by_name("rails").any?
+    skip_without_rails
     PostgreSQL.with do |database|
       database.query(SCHEMA)
       yml = "production:\n  adapter: postgresql\n  host: #{database.host}\n  database: postgres\n  username: postgres\n"
