@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A small application of bench/apps/faults with one known fault, and its clean twin. A folder to serve is laid from three: the base that several applications
-# share, the application's own files, and those of `fault` or `clean`, which are all that the two differ in. db/prepare.rb, db/more.rb and db/after.rb make what
+# A small application of bench/apps/faults with one known fault, and its clean twin. A folder to serve is laid from layers: the bases that several applications
+# share, the application's own files, and those of `fault` or `clean`, which are all that the two differ in; a base may have what is clean. db/prepare.rb, db/more.rb and db/after.rb make what
 # is no source (database, storage, assets), the same bytes each time. Never runs anything in bench/apps itself.
 require "digest"
 require "fileutils"
@@ -13,7 +13,7 @@ require_relative "scarce_memory"
 module Bench
   class DoctorFault
     HOME = File.join(Servers::HERE, "bench/apps/faults")
-    BASES = { "rails" => "base", "rack" => "rack_base" }.freeze
+    BASES = { "rails" => %w[base], "rails_cache" => %w[base cache_base], "rack" => %w[rack_base] }.freeze
     VARIANTS = %w[fault clean].freeze
     PREPARATION = %w[db/prepare.rb db/more.rb db/after.rb].freeze
     # How what the cure brings is measured: a request's time by `paceline bench`, the first request of a new worker, private memory of a worker after load,
@@ -89,7 +89,7 @@ module Bench
     # [path of a file, its place in the laid folder], the later ones replace the earlier.
     def sources(variant)
       own = files(@directory).reject { |_, relative| relative == "fault.json" || relative.start_with?("fault/", "clean/") }
-      shared = files(File.join(HOME, BASES.fetch(base))).reject { |_, relative| server == "puma" && relative == "paceline.toml" }
+      shared = BASES.fetch(base).flat_map { |name| files(File.join(HOME, name)) }.reject { |_, relative| server == "puma" && relative == "paceline.toml" }
       shared + own + files(File.join(@directory, variant))
     end
 

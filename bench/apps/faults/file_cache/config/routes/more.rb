@@ -1,1 +1,2 @@
+get "/best", to: "best#index"
 get "/labels", to: "labels#index"

@@ -1,5 +1,0 @@
-class BestController < ApplicationController
-  def index
-    render plain: Best.ids.join(",")
-  end
-end

@@ -1,1 +1,0 @@
-get "/best", to: "best#index"
