@@ -79,7 +79,7 @@ class ShadowPostgresqlScanTest < ShadowCase
     observed(codes, before: "CREATE INDEX ON orders (customer) WHERE state = 'gone'") { |found| assert_equal ["customer"], found["by customer"]&.fetch("columns"), "it is for other rows" }
   end
 
-  # Debian: postgresql-15-hypopg.
+  # Debian 12: postgresql-15-hypopg, which `bin/setup test` installs.
   def test_the_planner_is_asked_where_it_can_be
     PostgreSQL.with do |server|
       skip "no extension hypopg" if server.query("SELECT 1 FROM pg_available_extensions WHERE name = 'hypopg'").empty?
