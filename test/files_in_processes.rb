@@ -9,8 +9,9 @@ class FilesInProcesses
   COUNTS = %w[runs assertions failures errors skips].freeze
   CLOSING = /^#{COUNTS.map { |name| "(\\d+) #{name}" }.join(", ")}$/
 
-  # `command`: what takes a file's name, and after it `options`.
-  def initialize(processes, command, options = [])
+  # `command`: what takes a file's name, and after it `options`. Of the files of which the block is true, one runs at a time, beside others.
+  def initialize(processes, command, options = [], &single)
+    @single = single || ->(_) { false }
     @processes = processes
     @command = command
     @options = options
@@ -23,7 +24,9 @@ class FilesInProcesses
   def run(files)
     @waiting = files.dup
     until @waiting.empty? && @running.empty?
-      start(@waiting.shift) while @running.size < @processes && @waiting.any?
+      while @running.size < @processes && (file = take)
+        start(file)
+      end
       await
     end
     puts "", @failed.map { |file| "failed: #{file}" }, COUNTS.map { |name| "#{@sums[name]} #{name}" }.join(", ")
@@ -33,6 +36,13 @@ class FilesInProcesses
   end
 
   private
+
+  # The first of those that may run now.
+  def take
+    busy = @running.each_value.any? { |file,| @single.call(file) }
+    index = @waiting.index { |file| !busy || !@single.call(file) }
+    @waiting.delete_at(index) if index
+  end
 
   def start(file)
     read, write = IO.pipe

@@ -15,10 +15,9 @@ if ARGV.first == "--processes"
   require_relative "../../test/files_in_processes"
   processes = Integer(ARGV.shift(2).last)
   here = File.expand_path("..", __dir__)
-  # Shadows give way to all other processes: they need a processor that is idle.
-  shadows, others = files.partition { |file| file.include?("/server/shadow/") }
+  # Shadows give way to all other processes: not two of them at a time, and first, so that the others fill the time in which they wait.
+  of_shadows = ->(file) { file.include?("/server/shadow/") }
   command = [RbConfig.ruby, "-I#{here}/lib", "-I#{here}/test"]
-  passed = [[processes, others], [1, shadows]].map { |number, some| some.empty? || FilesInProcesses.new(number, command, ARGV).run(some) }
-  exit passed.all?
+  exit FilesInProcesses.new(processes, command, ARGV, &of_shadows).run(files.partition(&of_shadows).flatten)
 end
 files.each { |file| require file }
