@@ -4,7 +4,7 @@
 # and Rack, or `measuring` and `others`: those that measure how fast something is, or give way to all other processes, should be alone. Tests that need a real application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
 RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
 ELSEWHERE = %w[redmine brewery acme].freeze
-MEASURING = %w[compare scheduled scheduled_everywhere doctor doctor_database doctor_load doctor_settings dashboard bench self_tuning].freeze
+MEASURING = %w[compare scheduled scheduled_everywhere doctor doctor_database doctor_load doctor_settings advice_page bench self_tuning].freeze
 # Half a minute and more each: begun first.
 LONG = %w[auto_serve auto_postgresql rolling_restart pressure tour auto_model auto http2_limits startup_errors split cgroup upgrade stopped faults memory handlers auto_console closed_everywhere failover mailbox].freeze
 

@@ -1,10 +1,12 @@
 # The dashboard as programs see it: its page, what it loads, and the stream that keeps it up to date.
 require_relative "../support/scenario"
 require_relative "../support/control"
+require_relative "../support/dashboard_pages"
 
 class DashboardTest < Minitest::Test
   include Scenario
   include Control
+  include DashboardPages
 
   APP = <<~RUBY.freeze
     run(lambda do |env|
@@ -123,36 +125,7 @@ class DashboardTest < Minitest::Test
     assert_includes two, "data-events=\"/events?site=two\""
   end
 
-  def test_what_the_doctor_found_last_has_a_page
-    dir = app("config.ru" => APP)
-    server = serve(dir, "-w", "1", "--control-url", "tcp://127.0.0.1:0", env: { "XDG_STATE_HOME" => File.join(dir, "state") })
-    name = File.basename(server.dir)
-    assert_includes fetch(server, "/advice"), "#{name}: no advice yet"
-    assert_includes fetch(server, "/advice"), ">paceline doctor</pre>"
-    refute_includes fetch(server, "/"), "aria-label=\"Pages\""
-    out, status = command(server.dir, "doctor", "--path", "/", "--path", "/raise", "--only", "small_writes")
-    assert_equal 0, status, out
-    page = fetch(server, "/advice")
-    ["#{name}: nothing to change", "1 replayed GET", "Requests left out", "GET /raise", "RuntimeError"].each { |part| assert_includes page, part }
-    refute_match(/ style=|<script>| on\w+=/, page)
-    eventually("the link in the head") { fetch(server, "/").include?("<nav aria-label=\"Pages\"><a href=\"/advice\">") }
-
-    result = File.join(server.dir, "tmp/paceline/doctor.json")
-    File.write(result, "<b>hello")
-    assert_includes fetch(server, "/advice"), "#{result}: is no result of paceline doctor"
-    File.delete(result)
-    File.symlink("/etc/passwd", result)
-    page = fetch(server, "/advice?site=#{name}")
-    assert_includes page, "The last result can't be read: #{result}"
-    refute_includes page, "root:"
-    assert_equal "200", server.get("/").code
-  end
-
   private
-
-  def port(server) = server.wait_for(/control listener is http:\/\/127\.0\.0\.1:(\d+)\//)[1].to_i
-
-  def fetch(server, path, headers = {}) = Net::HTTP.get(URI("http://127.0.0.1:#{port(server)}#{path}"), headers).force_encoding("UTF-8")
 
   def open_stream(server, fields = "")
     socket = TCPSocket.new("127.0.0.1", port(server))
