@@ -102,7 +102,7 @@ class ShadowOutboundStandInTest < ShadowOutboundCase
     [false, true].each do |install|
       replayed = shadow(:replay, recordings, install: install) do
         stand_in = Paceline::Server::Shadow::Outbound::StandIn
-        stand_in.singleton_class.prepend(Module.new do
+        stand_in.prepend(Module.new do
           def introduce(socket, connection)
             connection.origin.instance_variable_set(:@host, "elsewhere.test")
             super
@@ -179,6 +179,22 @@ class ShadowOutboundStandInTest < ShadowOutboundCase
       assert_operator descriptors.values.grep(/\Asocket:/).size, :<=, 3
       assert_empty descriptors.values.grep(/\Apipe:/) unless RUBY_VERSION < "3.2"
     end
+  end
+
+  # The port is open to all users of the machine, and an answer may be about a visitor.
+  def test_gives_nothing_to_another_process
+    server = upstream
+    recordings = record { http(server).get("/plain") }
+    replayed = shadow(:replay, recordings) do |outbound|
+      outbound.send(:stand_in)
+      port = outbound.instance_variable_get(:@stand_in).port
+      # As the shadow's first connections, but for the secret.
+      others = (1..5).map do |id|
+        TCPSocket.new("127.0.0.1", port).tap { |socket| socket.write(["", id, 0, 4].pack("a16L>CC"), "host", "GET / HTTP/1.1\r\n\r\n") }
+      end
+      [http(server).get("/plain").body, others.map { |socket| (socket.read rescue "") }]
+    end
+    assert_equal ["plain", [""] * 5], replayed.value
   end
 
   def test_ends_with_the_shadow

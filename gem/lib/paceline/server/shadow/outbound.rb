@@ -148,7 +148,7 @@ module Paceline
             socket = yield(record? ? nil : stand_in.port)
             connection.opened = Outbound.now
             unless record?
-              StandIn.introduce(socket, connection)
+              stand_in.introduce(socket, connection)
               connection.due = connection.began + calls.timeline.connect(connection, @recordings.connect_us(connection.origin))
               @sleep.until(connection.due) unless connection.origin.tls?
             end

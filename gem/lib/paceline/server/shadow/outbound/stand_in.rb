@@ -14,14 +14,9 @@ module Paceline
 
           PROGRAM = File.expand_path("stand_in_process.rb", __dir__)
           REPORTED = %w[connections handshakes answers answers_at_once].freeze
-          private_constant :PROGRAM, :REPORTED
-
-          # Says on a new socket to the stand-in which connection it is.
-          def self.introduce(socket, connection)
-            origin = connection.origin
-            kind = (origin.tls? ? TLS : 0) | (origin.tunnel? ? TUNNEL : 0)
-            socket.write([connection.id, kind, origin.host.bytesize].pack(INTRODUCTION) << origin.host.b)
-          end
+          # What Ruby has for random numbers follows from a known seed here.
+          RANDOM = "/dev/urandom"
+          private_constant :PROGRAM, :REPORTED, :RANDOM
 
           # Where it listens, on 127.0.0.1.
           attr_reader :port, :pid
@@ -37,9 +32,17 @@ module Paceline
               { "RUBYOPT" => nil, "RUBYLIB" => nil }, RbConfig.ruby, "--disable=gems,rubyopt", PROGRAM, Process.pid.to_s,
               in: theirs, out: File::NULL, err: [ENV.fetch("PACELINE_SHADOW_LOG", File::NULL), "a"], 3 => listener, chdir: "/", close_others: true
             )
+            @control.write(@secret = File.binread(RANDOM, SECRET_SIZE))
           ensure
             listener&.close
             theirs&.close
+          end
+
+          # Says on a new socket to the stand-in which connection it is.
+          def introduce(socket, connection)
+            origin = connection.origin
+            kind = (origin.tls? ? TLS : 0) | (origin.tunnel? ? TUNNEL : 0)
+            socket.write([@secret, connection.id, kind, origin.host.bytesize].pack(INTRODUCTION) << origin.host.b)
           end
 
           # The next request of this connection (its id) is answered at this moment (monotonic microseconds) with so much (microseconds) between the

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What the shadow and its stand-in say to each other. On the control socket the shadow sends frames: kind, id, number, moment, rest, size, and `size`
-# bytes. On a new connection it sends an introduction: its id, its kind, the size of the host's name, the name.
+# What the shadow and its stand-in say to each other. On the control socket the shadow sends a secret, and then frames: kind, id, number, moment, rest,
+# size, and `size` bytes. On a new connection it sends an introduction: the secret, its id, its kind, the size of the host's name, the name. Other
+# users of the machine can connect, too, and must not be given what was recorded.
 module Paceline
   module StandInFrames
     FRAME = "CL>L>Q>L>L>"
@@ -17,8 +18,9 @@ module Paceline
     REPLY = "L>"
     COUNTS = "L>*"
 
-    INTRODUCTION = "L>CC"
-    INTRODUCTION_SIZE = 6
+    SECRET_SIZE = 16
+    INTRODUCTION = "a16L>CC"
+    INTRODUCTION_SIZE = 22
     # Kinds of connections, added up: TLS, and the tunnel of a proxy before it.
     TLS = 1
     TUNNEL = 2

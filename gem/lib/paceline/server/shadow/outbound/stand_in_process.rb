@@ -34,6 +34,7 @@ module Paceline
 
     # Until the shadow has ended.
     def run
+      @secret = @control.read(SECRET_SIZE)
       Thread.new { loop { introduce(@listener.accept) } }
       while (header = @control.read(FRAME_SIZE))
         kind, id, number, moment, rest, size = header.unpack(FRAME)
@@ -72,7 +73,10 @@ module Paceline
       Thread.new do
         socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
         # Nothing is read ahead that is OpenSSL's.
-        id, kind, size = exactly(socket, INTRODUCTION_SIZE).unpack(INTRODUCTION)
+        secret, *told = exactly(socket, INTRODUCTION_SIZE).unpack(INTRODUCTION)
+        raise EOFError, "somebody else's connection" unless secret == @secret
+
+        id, kind, size = told
         host = exactly(socket, size)
         open_tunnel(socket) if kind & TUNNEL == TUNNEL
         serve(kind & TLS == TLS ? secured(socket, host) : socket, answers(id))
