@@ -74,6 +74,15 @@ class ShadowDatabasesTest < ShadowCase
     end
   end
 
+  # SQLite would refuse it, too; on other databases nothing else would, in a thread that outlives its request.
+  def test_activerecord_refuses_in_each_thread
+    codes = { "another thread" => "Thread.new { Visit.connection_pool.with_connection { Visit.delete_all } }.tap { |t| t.report_on_exception = false }.join",
+              "allowed" => "ActiveRecord::Base.while_preventing_writes(false) { Visit.delete_all }" }
+    unchanged(RECORD, codes, "ActiveRecord::ActiveRecordError") do |name, result|
+      assert_equal ["ActiveRecord::ReadOnlyError", "sql", "DELETE FROM \"visits\""], [result["text"], *result["write"]&.values_at("kind", "what")], name
+    end
+  end
+
   def test_reading_by_activerecord
     allowed = { "find" => "Visit.first.name", "transaction" => "Visit.transaction { Visit.first.name }", "sql" => "Visit.connection.select_value('SELECT name FROM visits')",
                 "again" => "Visit.connection_pool.with_connection { |c| c.select_value('SELECT name FROM visits') }",
@@ -136,6 +145,15 @@ class ShadowDatabasesTest < ShadowCase
       assert_match(/\Aconfig\.ru:\d+\z/, result["write"]["at"])
     end
     on_postgresql(POSTGRESQL, "select" => "raw.exec('SELECT name FROM visits').getvalue(0, 0)") { |_, result| assert_equal ["kept", nil], result.values_at("text", "write") }
+  end
+
+  # It is the preloader's, whose other end hears nothing of the shadow.
+  def test_a_connection_from_before_the_fork
+    on_postgresql("#{POSTGRESQL}BEFORE = raw\n", "insert" => "BEFORE.exec(\"INSERT INTO visits (name) VALUES ('secret')\")",
+                                                 "reset" => "BEFORE.tap(&:reset).exec('DELETE FROM visits')") do |name, result|
+      assert_match(/\APG::/, result["text"], name)
+      assert_equal(name == "reset" ? "sql" : nil, result.dig("write", "kind"), name)
+    end
   end
 
   def test_activerecord_on_postgresql

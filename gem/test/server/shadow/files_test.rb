@@ -16,7 +16,7 @@ class ShadowFilesTest < ShadowCase
     "truncate" => "File.truncate(FILE, 0)", "chmod" => "File.chmod(0o600, FILE)", "utime" => "File.utime(0, 0, FILE)", "mkfifo" => "File.mkfifo(NEW)", "mkdir" => "Dir.mkdir(NEW)",
     "rmdir" => "Dir.rmdir(FOLDER)", "FileUtils.rm" => "FileUtils.rm(FILE)", "FileUtils.cp" => "FileUtils.cp(FILE, NEW)", "FileUtils.touch" => "FileUtils.touch(FILE)",
     "FileUtils.mkdir_p" => "FileUtils.mkdir_p(NEW)", "FileUtils.mv" => "FileUtils.mv(FILE, NEW)", "Tempfile" => "Tempfile.create('x', File.dirname(FILE))",
-    "elsewhere" => "File.write('/paceline-shadow-test', 'x')"
+    "GzipWriter" => "Zlib::GzipWriter.open(FILE) { |file| file.write('x') }", "elsewhere" => "File.write('/paceline-shadow-test', 'x')"
   }.freeze
   ALLOWED = {
     "read" => "File.read(FILE)", "foreach" => "File.foreach(FILE).first", "Kernel#open" => "open(FILE) { |io| io.read }", "an encoding with a w" => "File.open(FILE, 'r:windows-1252', &:read)",
@@ -25,7 +25,7 @@ class ShadowFilesTest < ShadowCase
     "null" => "(File.write('/dev/null', 'x'); 'kept')", "mktmpdir" => "Dir.mktmpdir { |dir| File.write(File.join(dir, 'x'), 'kept'); 'kept' }"
   }.freeze
   HEAD = <<~'RUBY'
-    %w[pathname stringio fileutils tempfile tmpdir logger pstore yaml yaml/store].each { |name| require name }
+    %w[pathname stringio fileutils tempfile tmpdir logger pstore yaml yaml/store zlib].each { |name| require name }
     FILE = File.join(__dir__, "data/kept.txt")
     NEW = File.join(__dir__, "data/new")
     FOLDER = File.join(__dir__, "data/folder")

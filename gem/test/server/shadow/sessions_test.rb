@@ -68,6 +68,21 @@ class ShadowSessionsTest < ShadowCase
     end
   end
 
+  # There requests may write, but a visitor's session is not theirs.
+  def test_so_is_one_in_the_folder_for_temporary_files
+    Dir.mktmpdir do |folder|
+      file = File.join(folder, "sessions.pstore")
+      with_shadow(PSTORE.sub('File.join(__dir__, "sessions.pstore")', file.inspect)) do |shadow|
+        before = File.binread(file)
+        2.times do
+          assert_equal ["5", nil], answer(shadow)
+          assert_equal [[true, true], [false, false]].inspect, answer(shadow, "/transactions").first, "read where it is, written elsewhere"
+        end
+        assert_equal before, File.binread(file)
+      end
+    end
+  end
+
   # A store that refuses to be written anywhere but in its file is one of some other kind.
   def test_a_store_that_is_no_file_is_not_written
     code = PSTORE.sub("found = within(true) { |sessions| sessions[sid.to_s] }", 'found = { "n" => 4 }')

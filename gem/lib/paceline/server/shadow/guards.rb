@@ -9,6 +9,7 @@ require_relative "outbound"
 require_relative "guards/active_record_connections"
 require_relative "guards/descendants"
 require_relative "guards/caches"
+require_relative "guards/calls_in_c"
 require_relative "guards/curl"
 require_relative "guards/files"
 require_relative "guards/job_queues"
@@ -16,6 +17,7 @@ require_relative "guards/jobs"
 require_relative "guards/mail"
 require_relative "guards/memcached"
 require_relative "guards/mongo"
+require_relative "guards/mysql"
 require_relative "guards/paceline_records"
 require_relative "guards/postgresql"
 require_relative "guards/pstore"
@@ -30,9 +32,9 @@ module Paceline
       class Guards
         # A guard answers `there?` (whether its library is loaded) and `install`, which is called once.
         ALL = [
-          HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, Files, SQLite, PostgreSQL, ActiveRecordConnections,
+          HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, Files, Files::GZIP, SQLite, PostgreSQL, ActiveRecordConnections,
           ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs,
-          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, Sockets, *Curl::ALL
+          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, *MySQL::ALL, Sockets, *Curl::ALL, *CallsInC::ALL
         ].freeze
         UNGUARDED = :paceline_shadow_unguarded
         private_constant :ALL, :UNGUARDED

@@ -12,8 +12,10 @@ module Paceline
         MAX = 200
         # Values in SQL: texts of a single quote, of dollars, and numbers that are no part of a name.
         TEXT = /'(?:[^']|'')*'?|\$(\w*)\$.*?\$\1\$/m
+        # Where a backslash may stand before a quote, as in MySQL, nobody can tell where a text ends.
+        REST = /'.*/m
         NUMBER = /(?<![\w$?"`])\d+(?:\.\d+)?/
-        private_constant :MAX, :TEXT, :NUMBER
+        private_constant :MAX, :TEXT, :REST, :NUMBER
 
         # `root`: the application's folder.
         def initialize(root)
@@ -31,7 +33,7 @@ module Paceline
           return if requests.empty?
 
           what = what.to_s.dup.force_encoding(Encoding::UTF_8).scrub("?")
-          what = what.gsub(TEXT, "?").gsub(NUMBER, "?") if kind == "sql"
+          what = what.gsub(what.include?("\\") ? REST : TEXT, "?").gsub(NUMBER, "?") if kind == "sql"
           note = { "what" => what.split.join(" ")[0, MAX], "at" => @place.of(caller_locations(1)), "kind" => kind }
           requests.each { |request| request.note = note }
         end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# ActiveRecord: it refuses to write while a request runs, and on a server's database all of a request is one transaction that is rolled back.
+# ActiveRecord: it refuses to write, in any thread and at any time, and on a server's database all of a request is one transaction that is rolled back.
 # On SQLite there is none: it would keep others from writing, and the connections read only in any case (sqlite.rb).
 module Paceline
   module Server
@@ -14,6 +14,13 @@ module Paceline
             def initialize(message = nil, *)
               super
               Guards.note("sql", message.to_s.sub(PREFIX, ""))
+            end
+          end
+
+          # Before AbstractAdapter. `while_preventing_writes` is of one thread: another that a request starts, and that may outlive it, knows nothing of it.
+          module RefusingEverywhere
+            def preventing_writes?
+              !Guards.off? || super
             end
           end
 
@@ -102,7 +109,9 @@ module Paceline
             def install
               @installed = true
               ::ActiveRecord::ReadOnlyError.prepend(Noting)
-              ::ActiveRecord::ConnectionAdapters::AbstractAdapter.set_callback(:checkout, :after) { |connection| ActiveRecordConnections.begin(connection) }
+              adapter = ::ActiveRecord::ConnectionAdapters::AbstractAdapter
+              adapter.prepend(RefusingEverywhere)
+              adapter.set_callback(:checkout, :after) { |connection| ActiveRecordConnections.begin(connection) }
             end
 
             # Runs one request: the block.

@@ -2,8 +2,7 @@
 
 require_relative "library"
 
-# Calls by libcurl, whose sockets Ruby does not see: Typhoeus and Ethon, Curb, Patron. None is made: they can't be recorded. Other libraries in C are not
-# covered (gRPC, mysql2 beside ActiveRecord).
+# Calls by libcurl, whose sockets Ruby does not see: Typhoeus and Ethon, Curb, Patron. None is made: they can't be recorded.
 module Paceline
   module Server
     module Shadow

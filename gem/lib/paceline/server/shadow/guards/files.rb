@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "library"
+
 # Files and folders: a request may read all of them, and write below the folder for temporary files, the application's tmp/cache and what is allowed
 # besides. What it writes to logs goes nowhere. Descriptors that are open already are not looked at, nor what other programs write.
 module Paceline
@@ -74,6 +76,16 @@ module Paceline
             end
           end
 
+          # Before the class methods of Zlib::GzipWriter, which opens files by itself.
+          module OfGzipWriter
+            def open(path, ...)
+              super(Files.to_write(path), ...)
+            end
+          end
+
+          # The library may be loaded later than a shadow begins.
+          GZIP = Library.new("Zlib::GzipWriter", OfGzipWriter, method: :open, singleton: true)
+
           class << self
             def there?
               true
@@ -131,6 +143,11 @@ module Paceline
             # Whether what a library opens by itself at this path is the application's, and not to be written.
             def kept?(path)
               !Guards.off? && !writable?(File.expand_path(path))
+            end
+
+            # Whether it lies below the shadow's own folder.
+            def own?(path)
+              File.expand_path(path).start_with?(slashed(Guards.shadow.tmpdir_path))
             end
 
             def refuse(full)

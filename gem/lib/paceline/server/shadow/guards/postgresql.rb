@@ -52,6 +52,7 @@ module Paceline
               ::PG::Connection.singleton_class.prepend(OfConnectionClass)
               ::PG::Connection.prepend(OfConnection)
               ::PG::ReadOnlySqlTransaction.prepend(Noting)
+              ObjectSpace.each_object(::PG::Connection) { |connection| lead_nowhere(connection) }
             end
 
             # While the block runs, this thread opens connections for ActiveRecord.
@@ -83,6 +84,14 @@ module Paceline
             end
 
             private
+
+            # What was connected before the fork belongs to the process that forked this one: what is sent here would come between its words, and so would
+            # the good-bye when the object is collected. The other end hears nothing; a request that uses it is told that it is broken.
+            def lead_nowhere(connection)
+              connection.socket_io.reopen(File::NULL)
+            rescue ::PG::Error, SystemCallError, IOError
+              nil # it is closed
+            end
 
             # Whether its session reads only.
             def session?(connection)

@@ -11,7 +11,7 @@ module Paceline
           module Reading
             def transaction(read_only = false, &block)
               Sessions.in_pstore
-              copy = Sessions.copy_of(@filename) if !read_only && Files.kept?(@filename)
+              copy = Sessions.copy_of(@filename) unless read_only
               copy ? paceline_on_copy(copy) { super } : super
             end
 

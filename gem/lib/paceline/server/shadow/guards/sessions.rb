@@ -81,9 +81,10 @@ module Paceline
               @in_pstore[store] = true if store
             end
 
-            # Where to write what goes to `file`; nil: no session is being written.
+            # Where to write what goes to `file`, wherever that is: requests may write to the folder for temporary files, but a visitor's session may lie there,
+            # too. Nil: no session is being written, or the file is a copy already.
             def copy_of(file)
-              return unless Thread.current.thread_variable_get(WRITING)
+              return if !Thread.current.thread_variable_get(WRITING) || Files.own?(file)
 
               Guards.unguarded do
                 @copies ||= FileCopies.new(File.join(Guards.shadow.tmpdir, "sessions"))
