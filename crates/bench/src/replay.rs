@@ -1,5 +1,5 @@
 //! The requests of an access log, at the moments at which they were made. Reads Common and Combined Log Format, as nginx,
-//! Apache and Paceline write them, and Paceline's JSON lines. Never sends anything.
+//! Apache and Paceline write them, Paceline's JSON lines, and the lines of Rails' own log. Never sends anything.
 
 use std::{
     collections::HashMap,
@@ -23,16 +23,23 @@ pub struct Replay {
 
 impl Replay {
     /// `speed`: so many times as fast as in the log.
-    pub fn read(log: impl BufRead, speed: f64) -> io::Result<Replay> {
+    pub fn read(mut log: impl BufRead, speed: f64) -> io::Result<Replay> {
         let mut replay = Replay::default();
         let mut known = HashMap::new();
         let mut entries = Vec::new();
-        for line in log.lines() {
-            let line = line?;
-            let Some(entry) = Entry::parse(&line) else {
+        let mut bytes = Vec::new();
+        while log.read_until(b'\n', &mut bytes)? > 0 {
+            // What a client sends may be of any bytes, and some servers write it as it came.
+            let line = String::from_utf8_lossy(&bytes).into_owned();
+            bytes.clear();
+            let Some(entry) = Entry::parse(line.trim_end()) else {
                 replay.unreadable += usize::from(!line.trim().is_empty());
                 continue;
             };
+            if entry.path.contains(char::REPLACEMENT_CHARACTER) {
+                replay.unreadable += 1;
+                continue;
+            }
             let is_head = match entry.method {
                 "GET" => false,
                 "HEAD" => true,
@@ -79,6 +86,9 @@ impl Entry<'_> {
         if line.starts_with('{') {
             return Entry::of_json(line);
         }
+        if let Some(entry) = Entry::of_rails(line) {
+            return Some(entry);
+        }
         let (_, rest) = line.split_once('[')?;
         let (time, rest) = rest.split_once(']')?;
         let (_, rest) = rest.split_once('"')?;
@@ -86,6 +96,18 @@ impl Entry<'_> {
         let mut words = request.split(' ');
         let (method, path) = (words.next()?, words.next()?);
         path.starts_with('/').then_some(Entry { second: clf_time(time)?, method, path })
+    }
+
+    /// As `Started GET "/beers?page=2" for 127.0.0.1 at 2026-11-24 02:00:01 +0100`, behind whatever a logger puts there.
+    fn of_rails(line: &str) -> Option<Entry<'_>> {
+        let (_, rest) = line.split_once("Started ")?;
+        let (method, rest) = rest.split_once(" \"")?;
+        let (path, rest) = rest.split_once("\" for ")?;
+        let (_, time) = rest.split_once(" at ")?;
+        let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+        let time = jiff::fmt::strtime::parse("%Y-%m-%d %H:%M:%S %z", time).ok()?.to_timestamp().ok()?;
+        let second = time.as_second() as f64;
+        (is_method && path.starts_with('/')).then_some(Entry { second, method, path })
     }
 
     /// The members that stand in every line of Paceline's, without a parser: a log may have millions of lines.
@@ -123,6 +145,40 @@ mod tests {
         let due: Vec<_> = replay.jobs.iter().map(|job| (job.due.as_millis(), job.request)).collect();
         assert_eq!(due, [(0, 0), (250, 1), (1000, 2)]);
         assert_eq!(replay.paths, [("/a".into(), false), ("/b?x=1".into(), false), ("/a".into(), true)]);
+        assert_eq!((replay.other_methods, replay.unreadable), (1, 1));
+    }
+
+    #[test]
+    fn broken_lines_are_passed_over() {
+        let line = |path: &[u8]| {
+            let (before, after) =
+                ("1.1.1.1 - - [10/Oct/2023:13:55:36 +0200] \"GET ", " HTTP/1.1\" 200 5 \"-\" \"-\"\r\n");
+            [before.as_bytes(), path, after.as_bytes()].concat()
+        };
+        let lines = [
+            line(b"/a%C3%A9?b=%20"),
+            line(b"/\xff"),
+            b"\xfe\xfd\n".to_vec(),
+            line("/\u{e9}".as_bytes()),
+            b"\n".to_vec(),
+        ];
+        let log = lines.concat();
+        let replay = Replay::read(&log[..], 1.0).unwrap();
+        assert_eq!(replay.paths, [("/a%C3%A9?b=%20".into(), false), ("/\u{e9}".into(), false)]);
+        assert_eq!(replay.unreadable, 2);
+    }
+
+    #[test]
+    fn the_log_of_rails() {
+        let log = "\
+            I, [2026-11-24T02:00:01.123456 #7]  INFO -- : [1c2f] Started GET \"/b?x=1\" for 127.0.0.1 at 2026-11-24 02:00:01 +0100\n\
+            I, [2026-11-24T02:00:01.125456 #7]  INFO -- : [1c2f] Processing by PagesController#b as HTML\n\
+            Started POST \"/orders\" for ::1 at 2026-11-24 02:00:02 +0100\n\
+            Started GET \"/a\" for ::1 at 2026-11-24 02:00:03 +0100\n";
+        let replay = Replay::read(log.as_bytes(), 1.0).unwrap();
+        let due: Vec<_> = replay.jobs.iter().map(|job| (job.due.as_millis(), job.request)).collect();
+        assert_eq!(due, [(0, 0), (2000, 1)]);
+        assert_eq!(replay.paths, [("/b?x=1".into(), false), ("/a".into(), false)]);
         assert_eq!((replay.other_methods, replay.unreadable), (1, 1));
     }
 

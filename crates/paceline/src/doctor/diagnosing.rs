@@ -3,13 +3,14 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
 use doctor::{observation::Server as ServedByName, protocol::Deliver};
+use flate2::read::MultiGzDecoder;
 use rustix::fs::{flock, open, FlockOperation, Mode, OFlags};
 use serde_json::json;
 use unix_user::RunAs;
@@ -36,6 +37,8 @@ use crate::{
 
 /// Bytes of a Gemfile.lock that are read.
 const MAX_LOCK: u64 = 1 << 20;
+/// How a file that gzip has made begins.
+const GZIP: &[u8] = &[0x1f, 0x8b];
 /// What may serve a Rack application, by its gem.
 const SERVERS: [(&str, &str); 8] = [
     ("passenger", "Passenger"),
@@ -218,13 +221,22 @@ impl RequestSource {
             let root = ["/".to_owned()];
             return Ok(Samples::of_paths(if self.paths.is_empty() { &root } else { &self.paths }, host));
         };
-        let file = File::open(log).map_err(DoctorError::of(log))?;
-        let samples = Samples::of_log(BufReader::new(file), host).map_err(DoctorError::of(log))?;
+        let samples = opened(log).and_then(|log| Samples::of_log(log, host)).map_err(DoctorError::of(log))?;
         match samples.requests() {
             0 => Err(DoctorError::Wrong(format!("{}: has no GET requests", log.display()))),
             _ => Ok(samples),
         }
     }
+}
+
+/// A log, also one that was compressed when it was rotated.
+fn opened(log: &Path) -> io::Result<Box<dyn BufRead>> {
+    let mut plain = BufReader::new(File::open(log)?);
+    let is_compressed = plain.fill_buf()?.starts_with(GZIP);
+    if is_compressed {
+        return Ok(Box::new(BufReader::new(MultiGzDecoder::new(plain))));
+    }
+    Ok(Box::new(plain))
 }
 
 /// The host that a visitor would ask for.
@@ -285,6 +297,21 @@ mod tests {
         assert_eq!(of("GEM\n  specs:\n    puma (5.6.5)\n      nio4r (~> 2.0)\n"), "Puma");
         assert_eq!(of("    puma-daemon (1)\n    unicorn (6.1)\n    puma (5)\n"), "Unicorn");
         assert_eq!(of(""), "another server");
+    }
+
+    #[test]
+    fn a_log_may_be_compressed() {
+        let line = "1.1.1.1 - - [10/Oct/2023:13:55:36 +0200] \"GET /beers HTTP/1.1\" 200 5 \"-\" \"-\"\n";
+        let folder = Folder::with(&[("a.log", line), ("empty.log", "")]);
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(line.as_bytes()).unwrap();
+        std::fs::write(folder.0.join("a.log.1.gz"), packed.finish().unwrap()).unwrap();
+        let routes = |name: &str| {
+            let samples = Samples::of_log(opened(&folder.0.join(name)).unwrap(), "localhost").unwrap();
+            samples.routes.into_iter().map(|route| route.route).collect::<Vec<_>>()
+        };
+        assert_eq!([routes("a.log"), routes("a.log.1.gz")], [["GET /beers"], ["GET /beers"]]);
+        assert!(routes("empty.log").is_empty());
     }
 
     #[test]
