@@ -94,7 +94,19 @@ pub fn plan(fix: &Fix, context: &Context, read: Read) -> Result<Plan, CannotAppl
     if plan.edits.iter().any(|edit| edit.path == "Gemfile") {
         plan.then.push("bundle install".into());
     }
+    plan.edits = plan.edits.into_iter().map(with_its_line_ends).collect::<Result<_, _>>()?;
     Ok(plan)
+}
+
+/// Edits are made in lines that end with a line feed. A file whose lines end with CR LF keeps that.
+fn with_its_line_ends(edit: FileEdit) -> Result<FileEdit, CannotApply> {
+    let before = edit.before.as_deref().unwrap_or_default();
+    let (long, all) = (before.matches("\r\n").count(), before.matches('\n').count());
+    match long {
+        0 => Ok(edit),
+        _ if long == all => Ok(FileEdit { after: edit.after.replace("\r\n", "\n").replace('\n', "\r\n"), ..edit }),
+        _ => Err(CannotApply(format!("{} has lines that end with CR LF and others that do not", edit.path))),
+    }
 }
 
 fn add_gem(plan: &mut Plan, read: Read) {

@@ -182,6 +182,36 @@ fn a_statement_of_pumas_configuration() {
 }
 
 #[test]
+fn a_file_keeps_its_line_ends() {
+    let windows = |text: &str| text.replace('\n', "\r\n");
+    let file = "config/environments/production.rb";
+    let level = || configure("config.log_level", "config.log_level = :info");
+    let after = edited(file, level(), &[(file, windows(PRODUCTION).as_str())]);
+    assert_eq!(after.unwrap(), windows(&PRODUCTION.replace(":debug", ":info")));
+    for (name, edit, before, after) in [
+        (
+            "paceline.toml",
+            setting("threads", "3"),
+            "# ours\nthreads = 5\n[[site]]\n",
+            "# ours\nthreads = 3\n[[site]]\n",
+        ),
+        ("config.ru", insert(&["require \"x\""], Place::Top, false), "# x\nrun App\n", "# x\nrequire \"x\"\nrun App\n"),
+        ("config/initializers/a.rb", insert(&["a"], Place::End, false), "b\nc", "b\nc\na\n"),
+        (
+            "config/puma.rb",
+            Edit::Puma { name: "threads".into(), line: "threads 3, 3".into() },
+            "threads 1, 5\nworkers 2\n",
+            "threads 3, 3\nworkers 2\n",
+        ),
+    ] {
+        assert_eq!(edited(name, edit, &[(name, windows(before).as_str())]).unwrap(), windows(after), "{name}");
+    }
+    let refused =
+        edited("paceline.toml", setting("threads", "3"), &[("paceline.toml", "threads = 5\r\nworkers = 1\n")]);
+    assert_eq!(refused.unwrap_err(), "paceline.toml has lines that end with CR LF and others that do not");
+}
+
+#[test]
 fn what_a_running_server_can_try() {
     let puma = |name: &str, line: &str| Edit::Puma { name: name.into(), line: line.into() };
     for (edit, tried) in [

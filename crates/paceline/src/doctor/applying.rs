@@ -3,11 +3,12 @@
 //! never written where somebody's uncommitted work is, and only with the rights of the application's account.
 
 use std::{
+    ffi::OsStr,
     fs::{self, OpenOptions},
     io::{self, ErrorKind, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Component, Path, PathBuf},
-    process::{ExitCode, Stdio},
+    process::{ExitCode, Output, Stdio},
     time::Duration,
 };
 
@@ -46,15 +47,13 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWis
     };
     let plan =
         plan(&advice.verdict.candidate.fix, &context, &read).map_err(|why| DoctorError::Wrong(why.to_string()))?;
-    if let Some(why) = is_unsafe(&target) {
+    if let Some(why) = is_unsafe(&target, &plan.edits) {
         eprintln!("{}", plain(&format!("{}: not written, because {why}; the patch:", target.name)));
-        say(&unified_diff(&plan.edits));
+        // A reader that went away is no failure.
+        let _ = io::stdout().write_all(patch_text(&unified_diff(&plan.edits)).as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
-    for edit in &plan.edits {
-        write(&target, edit)?;
-        say(&format!("{}: changed {}\n", target.name, edit.path));
-    }
+    write_all(&target, &plan.edits)?;
     let name = &target.name;
     let settings = process_setting(&advice.verdict.candidate.fix);
     Ok(match (way(&plan, settings.is_some(), is_in_folder_of_sites(place, &target)), server) {
@@ -163,19 +162,39 @@ fn inside(root: &Path, path: &str) -> Option<PathBuf> {
     path.components().all(|part| matches!(part, Component::Normal(_))).then(|| root.join(path))
 }
 
-/// Why nothing is written. git runs as the application's account: a repository may name programs for it to run.
-fn is_unsafe(target: &Target) -> Option<String> {
-    let env = unix_user::env(&target.run_as);
-    let mut git = unix_user::command(&target.run_as, Path::new("git"), &target.root, env);
-    git.args(["status", "--porcelain", "--untracked-files=no"]).stdin(Stdio::null()).stderr(Stdio::null());
-    match git.output() {
-        Err(_) => Some("git could not be run".into()),
-        Ok(done) if !done.status.success() => Some(format!("{} is no git tree", target.root.display())),
+/// Why nothing is written.
+fn is_unsafe(target: &Target, edits: &[FileEdit]) -> Option<String> {
+    match git(target, &["status", "--porcelain", "--untracked-files=no"]) {
+        Err(_) => return Some("git could not be run".into()),
+        Ok(done) if !done.status.success() => return Some(format!("{} is no git tree", target.root.display())),
         Ok(done) if !done.stdout.is_empty() => {
-            Some(format!("the git tree has uncommitted changes: {}", changed(&String::from_utf8_lossy(&done.stdout))))
+            let status = String::from_utf8_lossy(&done.stdout);
+            return Some(format!("the git tree has uncommitted changes: {}", changed(&status)));
         }
-        Ok(_) => None,
+        Ok(_) => {}
     }
+    // git could not give back what was in it before.
+    let is_known = |path: &str| {
+        let done = git(target, &["--literal-pathspecs", "ls-files", "--error-unmatch", "--", path]);
+        done.is_ok_and(|done| done.status.success())
+    };
+    let unknown = edits.iter().find(|edit| edit.before.is_some() && !is_known(&edit.path));
+    unknown.map(|edit| format!("git has no copy of {}", edit.path))
+}
+
+/// git runs as the application's account: a repository may name programs for it to run.
+fn git(target: &Target, arguments: &[&str]) -> io::Result<Output> {
+    let mut env = unix_user::env(&target.run_as);
+    // Of another repository, as in a hook.
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"].iter().for_each(|name| drop(env.remove(OsStr::new(name))));
+    let mut git = unix_user::command(&target.run_as, Path::new("git"), &target.root, env);
+    git.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output()
+}
+
+/// A patch for a terminal or a file: tabs and line ends are part of it.
+fn patch_text(patch: &str) -> String {
+    let plain = |line: &str| line.split('\t').map(plain).collect::<Vec<_>>().join("\t");
+    patch.split("\r\n").map(plain).collect::<Vec<_>>().join("\r\n")
 }
 
 /// As `log/production.log and 2 more`, of what `git status --porcelain` prints.
@@ -186,6 +205,18 @@ fn changed(status: &str) -> String {
         [only] => only.into(),
         [first, ..] => format!("{first} and {} more", files.len() - 1),
     }
+}
+
+/// Writes all of them, or none: half a change may be worse than none.
+fn write_all(target: &Target, edits: &[FileEdit]) -> Result<(), DoctorError> {
+    for (nth, edit) in edits.iter().enumerate() {
+        if let Err(failed) = write(target, edit) {
+            put_back(target, &edits[..nth]);
+            return Err(failed);
+        }
+        say(&format!("{}: changed {}\n", target.name, edit.path));
+    }
+    Ok(())
 }
 
 /// Writes a file beside the one that is there, and puts it in its place.
@@ -200,13 +231,16 @@ fn replace(path: &Path, edit: &FileEdit) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    if edit.before.is_none() {
+    let Some(before) = &edit.before else {
         return options.open(path)?.write_all(edit.after.as_bytes());
-    }
+    };
     // What a link leads to is somebody else's.
     let found = fs::symlink_metadata(path)?;
     if !found.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    if fs::read(path)? != before.as_bytes() {
+        return Err(io::Error::other("it was changed in the meantime"));
     }
     let new = path.with_extension(format!("paceline-{}", std::process::id()));
     let written = options
@@ -270,6 +304,52 @@ mod tests {
     fn which_changes_are_in_the_way() {
         assert_eq!(changed(" M log/production.log\n"), "log/production.log");
         assert_eq!(changed("M  a.rb\nR  b.rb -> c.rb\n M d.rb\n"), "a.rb and 2 more");
+    }
+
+    #[test]
+    fn a_patch_keeps_its_bytes_and_tells_a_terminal_nothing() {
+        assert_eq!(patch_text("+\tx\r\n \u{1b}[2Jy\rz\n"), "+\tx\r\n \u{fffd}[2Jy\u{fffd}z\n");
+    }
+
+    fn shop(folder: &Folder) -> Target {
+        Target { name: "shop".into(), root: folder.0.clone(), run_as: RunAs::own(), site: None }
+    }
+
+    fn to_b(path: &str, before: Option<&str>) -> FileEdit {
+        FileEdit { path: path.into(), before: before.map(Into::into), after: "b\n".into() }
+    }
+
+    #[test]
+    fn all_files_are_written_or_none() {
+        let folder = Folder::with(&[("one.rb", "a\n"), ("changed.rb", "somebody's\n")]);
+        let edits = [to_b("one.rb", Some("a\n")), to_b("new.rb", None), to_b("changed.rb", Some("a\n"))];
+        let failed = write_all(&shop(&folder), &edits).unwrap_err();
+        assert!(failed.to_string().contains("changed in the meantime"), "{failed}");
+        let files = ["one.rb", "changed.rb"].map(|file| fs::read_to_string(folder.0.join(file)).unwrap());
+        assert_eq!((files, folder.0.join("new.rb").exists()), (["a\n".into(), "somebody's\n".into()], false));
+    }
+
+    #[test]
+    fn nothing_is_written_that_git_could_not_give_back() {
+        let folder = Folder::with(&[("known.rb", "a\n"), ("app/ignored.rb", "a\n"), (".gitignore", "ignored.rb\n")]);
+        let target = shop(&folder);
+        let known = to_b("known.rb", Some("a\n"));
+        let run = |arguments: &[&str]| assert!(git(&target, arguments).unwrap().status.success(), "{arguments:?}");
+        assert!(is_unsafe(&target, &[]).is_some_and(|why| why.ends_with(" is no git tree")));
+        run(&["init", "--quiet"]);
+        assert_eq!(is_unsafe(&target, std::slice::from_ref(&known)).as_deref(), Some("git has no copy of known.rb"));
+        run(&["add", "known.rb", ".gitignore"]);
+        assert!(is_unsafe(&target, &[]).is_some_and(|why| why.contains("uncommitted changes")));
+        run(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "all"]);
+        assert_eq!(is_unsafe(&target, &[known, to_b("new.rb", None)]), None);
+        let ignored = is_unsafe(&target, &[to_b("app/ignored.rb", Some("a\n"))]);
+        assert_eq!(ignored.as_deref(), Some("git has no copy of app/ignored.rb"));
+        let below = Target { root: folder.0.join("app"), ..shop(&folder) };
+        assert_eq!(
+            is_unsafe(&below, &[to_b("ignored.rb", Some("a\n"))]).as_deref(),
+            Some("git has no copy of ignored.rb")
+        );
+        assert_eq!(is_unsafe(&below, &[to_b("new.rb", None)]), None);
     }
 
     #[test]
