@@ -9,6 +9,7 @@ use doctor::{
     observation::{header, ObservedRequest, Repeat, RouteObservation},
     protocol::{Hello, ReplayResult, Request},
     report::{Dropped, Sample, Why},
+    route::is_id,
     statistics::median,
 };
 use serde_json::Value;
@@ -20,7 +21,7 @@ use super::{
     progress::left,
     replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, RECORDED},
     run::{Driver, RunError},
-    samples::{RouteSamples, Samples},
+    samples::{is_visitors, RouteSamples, Samples},
 };
 use crate::shadow::{Shadow, ShadowError};
 
@@ -368,9 +369,26 @@ pub fn why(why: &Why) -> String {
     }
 }
 
-/// As `GET /beers?page=2`.
+/// As `GET /beers?page=2`; of a visitor's request without what may be a secret (a token of a link to set a password):
+/// `GET /beers/7?page=…`, `GET /invitations/*`.
 pub fn named(request: &Request) -> String {
-    line(&format!("GET {}", request.target())).into_owned()
+    let target = if is_visitors(request) { without_values(request) } else { request.target() };
+    line(&format!("GET {target}")).into_owned()
+}
+
+fn without_values(request: &Request) -> String {
+    let is_number = |step: &str| step.bytes().all(|byte| byte.is_ascii_digit());
+    let steps = request.path.split('/').map(|step| if is_id(step) && !is_number(step) { "*" } else { step });
+    let path = steps.collect::<Vec<_>>().join("/");
+    let fields = request.query.split('&').map(|field| match field.split_once('=') {
+        Some((name, value)) if !value.is_empty() && !is_id(name) => format!("{name}=…"),
+        Some((name, "")) if !is_id(name) => format!("{name}="),
+        _ => "…".into(),
+    });
+    match request.query.is_empty() {
+        true => path,
+        false => format!("{path}?{}", fields.collect::<Vec<_>>().join("&")),
+    }
 }
 
 /// Cookies of the sample, for requests that have none.
@@ -415,6 +433,25 @@ mod tests {
         let mut all = vec![recorded(&[5e6, 5e6, 5e6]), recorded(&[1e3; 30])];
         fit(&mut all);
         assert_eq!((all[0].1.len(), all[1].1.len()), (2, 30));
+    }
+
+    #[test]
+    fn of_a_visitors_request_no_secret_is_told() {
+        let own = |target: &str| {
+            let samples = Samples::of_paths(&[target.to_owned()], "shop.test");
+            samples.routes[0].requests[0].clone()
+        };
+        for (target, told) in [
+            ("/beers/7?page=2", "GET /beers/7?page=…"),
+            ("/password/edit?reset_password_token=s3cret&locale=", "GET /password/edit?reset_password_token=…&locale="),
+            ("/invitations/7f9c2ba4e88f4d3f", "GET /invitations/*"),
+            ("/unsubscribe?7f9c2ba4e88f4d3f", "GET /unsubscribe?…"),
+            ("/", "GET /"),
+        ] {
+            let asked = own(target);
+            assert_eq!(named(&asked), format!("GET {target}"), "who has named it may see it");
+            assert_eq!(named(&Request { headers: Vec::new(), ..asked }), told);
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use serde_json::Value;
 /// Requests of one route, and of all routes.
 pub const MAX_OF_ROUTE: usize = 30;
 pub const MAX_SAMPLES: usize = 300;
+/// The browser of the requests that a log or the command line names.
+const OWN_AGENT: &str = "Mozilla/5.0 (paceline doctor)";
 /// Bytes of a target that is taken from a log.
 const LONGEST_TARGET: usize = 8 << 10;
 
@@ -163,7 +165,7 @@ fn anonymous(target: &str, host: &str) -> Request {
     let headers = [
         ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
         ("accept-encoding", "gzip"),
-        ("user-agent", "Mozilla/5.0 (paceline doctor)"),
+        ("user-agent", OWN_AGENT),
     ];
     Request {
         method: "GET".into(),
@@ -174,6 +176,11 @@ fn anonymous(target: &str, host: &str) -> Request {
         headers: headers.map(|(name, value)| (name.into(), value.into())).into(),
         user: None,
     }
+}
+
+/// Whether it was not named by the person at the terminal.
+pub fn is_visitors(request: &Request) -> bool {
+    !request.headers.iter().any(|(name, value)| name == "user-agent" && value == OWN_AGENT)
 }
 
 fn request(sample: &Value) -> Option<Request> {
@@ -234,6 +241,7 @@ mod tests {
         found.sort();
         assert_eq!(found, ["/beers/1?page=2", "/beers/2"]);
         assert!(home.requests[0].headers.iter().all(|(name, _)| name != "cookie"));
+        assert!(!is_visitors(&home.requests[0]) && is_visitors(&Request::default()));
     }
 
     #[test]
