@@ -77,6 +77,14 @@ class ShadowFilesTest < ShadowCase
     end
   end
 
+  # Its descriptor is the preloader's, too, with one place in the file for both.
+  def test_files_that_are_open_for_both_are_only_read
+    head = "OPEN = ->(mode) { File.open(FILE, mode).tap { |file| file.read(2) } }\nONE = OPEN.('r+')\nOTHER = OPEN.('a+')\nLOGGER = Logger.new(File.open('log/both.log', 'a+'))\n"
+    codes = { "write" => ["(ONE.write('x'); ONE.flush)", "Errno::EBADF"], "syswrite" => ["ONE.syswrite('x')", "Errno::EBADF"], "read" => ["OTHER.read", "pt"],
+              "again" => ["(OTHER.rewind; OTHER.read)", "kept"], "log" => ["(LOGGER.info('x'); 'logged')", "logged"] }
+    unchanged(codes.transform_values(&:first), head: head) { |name, result| assert_equal codes[name].last, result["text"], name }
+  end
+
   def test_logs_lead_nowhere
     codes = {
       "a logger" => "(Logger.new('log/other.log').info('x'); 'logged')", "one elsewhere" => "(Logger.new(PATH.('mine.log')).info('x'); 'logged')",

@@ -109,6 +109,18 @@ class ShadowSocketsTest < ShadowCase
     end
   end
 
+  def test_so_are_those_to_unix_sockets
+    Dir.mktmpdir do |dir|
+      UNIXServer.open(path = File.join(dir, "other.sock")) do |listener|
+        with_codes({ "/" => "BEFORE.write('secret')" }, "BEFORE = UNIXSocket.new(#{path.inspect})\n") do |shadow|
+          theirs = listener.accept
+          assert_equal "IOError", shadow.get("/")["text"]
+          assert_equal :wait_readable, theirs.read_nonblock(6, exception: false)
+        end
+      end
+    end
+  end
+
   # They are the preloader's, whose other end hears nothing of the shadow.
   def test_connections_from_before_the_fork_are_closed_here
     TCPServer.open("127.0.0.1", 0) do |listener|

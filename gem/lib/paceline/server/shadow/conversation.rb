@@ -10,6 +10,7 @@ module Paceline
         def initialize(io)
           @io = io
           @io.close_on_exec = true
+          @io.instance_variable_set(:@paceline_of_shadow, true)
           @lines = Thread::Queue.new
         end
 

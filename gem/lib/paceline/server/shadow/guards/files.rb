@@ -3,7 +3,7 @@
 require_relative "library"
 
 # Files and folders: a request may read all of them, and write below the folder for temporary files, the application's tmp/cache and what is allowed
-# besides. What it writes to logs goes nowhere. Descriptors that are open already are not looked at, nor what other programs write.
+# besides. What it writes to logs goes nowhere. For what is open already see quiet.rb. What other programs write is not looked at.
 module Paceline
   module Server
     module Shadow

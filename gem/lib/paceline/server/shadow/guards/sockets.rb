@@ -92,11 +92,18 @@ module Paceline
               ObjectSpace.each_object(::BasicSocket).select { |socket| connected?(socket) }.each(&:close)
             end
 
-            # Those to which another object holds the descriptor are left alone.
+            # Those to which another object holds the descriptor are left alone, and the one that leads to the driver.
             def connected?(socket)
-              !socket.closed? && socket.autoclose? && socket.remote_address.ip? && socket.getsockopt(:SOCKET, :TYPE).int == ::Socket::SOCK_STREAM
+              return false if socket.closed? || !socket.autoclose? || socket.instance_variable_get(:@paceline_of_shadow)
+
+              socket.getsockopt(:SOCKET, :TYPE).int == ::Socket::SOCK_STREAM && leads_out?(socket.remote_address)
             rescue SystemCallError, IOError
               false
+            end
+
+            # The sockets of a pair have no path.
+            def leads_out?(address)
+              address.ip? || address.unix? && !address.unix_path.empty?
             end
           end
         end
