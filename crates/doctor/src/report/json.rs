@@ -18,7 +18,7 @@
 //! ["--yjit"]}`), `memory` (likewise), `load`, `compression`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ`
 //! or `not_compared`. Of `compression` it has `[{"route": "GET /beers", "coding": "gzip", "before": 31000, "after": 3100,
 //! "cpu_us": 310.0}]`: bytes of a response and what compressing it takes. Of trials under load and of `memory` `load` is `{"visitors": 8, "control": {"per_second": 25.0, "p99_us": 90000.0, "memory": 47185920}, "trial":
-//! {...}}`, with the private memory of all processes in bytes, and `memory` is how much more the trial had.
+//! {...}}`, with the private memory of all processes in bytes, and `memory` is how much more the trial had. `saved_us` is null where nothing was tried.
 
 use serde_json::{json, Value};
 
@@ -106,7 +106,8 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
         "memory": verdict.memory,
         "load": verdict.load.map(|under| load(verdict, &under)),
         "compression": (!verdict.compression.is_empty()).then_some(&verdict.compression),
-        "saved_us": verdict.saved_us,
+        // Of what was not tried it is a guess, for the order alone.
+        "saved_us": (!matches!(candidate.trial, Trial::Untried { .. })).then_some(verdict.saved_us),
         "gains": verdict.gains.iter().map(gain).collect::<Vec<_>>(),
     })
 }

@@ -341,6 +341,11 @@ fn json_for_programs() {
         (Some("not_worth"), Some("noise"))
     );
     assert_eq!(json["sample"]["left_out"][0]["at"], "app/models/visit.rb:4");
+    assert_eq!(first["saved_us"], 112_000.0);
+    let mut untried = provision();
+    untried.candidate.trial = Trial::Untried { why: "no".into() };
+    let json = Report::new("shop", sample(), vec![untried]).json();
+    assert_eq!(json["advice"][0]["saved_us"], serde_json::Value::Null, "what puts it in order is no gain");
     // It can be kept.
     let kept: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
     assert_eq!(kept, report);

@@ -322,11 +322,13 @@ fn times(result: &ReplayResult) -> [f64; 3] {
     [result.wall_us, result.cpu_us, result.gc_us]
 }
 
-/// The same request of somebody with other cookies: without its own, or with those of another. None: there are none.
+/// The same request of somebody else: without what says who its visitor is, or, if it says nothing, with the cookies of
+/// another. None: there are none.
 fn of_another_visitor(request: &Request, cookies: &[String]) -> Option<Request> {
-    let mut another = request.clone();
-    another.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("cookie"));
-    if another.headers.len() == request.headers.len() {
+    let is_of_visitor = |name: &str| ["cookie", "authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
+    let mut another = Request { user: None, ..request.clone() };
+    another.headers.retain(|(name, _)| !is_of_visitor(name));
+    if another == *request {
         another.headers.push(("cookie".into(), cookies.first()?.clone()));
     }
     Some(another)
@@ -452,6 +454,27 @@ mod tests {
             assert_eq!(named(&asked), format!("GET {target}"), "who has named it may see it");
             assert_eq!(named(&Request { headers: Vec::new(), ..asked }), told);
         }
+    }
+
+    /// Or a page for one of them would be taken for a page for all.
+    #[test]
+    fn another_visitor_is_nobody_that_the_request_names() {
+        let of = |headers: &[(&str, &str)], user: Option<&str>| {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Request { headers, user: user.map(Into::into), ..Request::default() }
+        };
+        let (accept, cookie) = (("accept", "*/*"), ("cookie", "s=other"));
+        let plain = of(&[accept], None);
+        for own in [
+            of(&[accept, ("Cookie", "s=own")], None),
+            of(&[("Authorization", "Bearer own"), accept], None),
+            of(&[accept], Some("ann")),
+        ] {
+            assert_eq!(of_another_visitor(&own, &["s=other".into()]).as_ref(), Some(&plain));
+            assert_eq!(of_another_visitor(&own, &[]).as_ref(), Some(&plain));
+        }
+        assert_eq!(of_another_visitor(&plain, &["s=other".into()]), Some(of(&[accept, cookie], None)));
+        assert_eq!(of_another_visitor(&plain, &[]), None);
     }
 
     #[test]
