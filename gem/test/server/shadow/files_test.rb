@@ -22,7 +22,7 @@ class ShadowFilesTest < ShadowCase
     "read" => "File.read(FILE)", "foreach" => "File.foreach(FILE).first", "Kernel#open" => "open(FILE) { |io| io.read }", "an encoding with a w" => "File.open(FILE, 'r:windows-1252', &:read)",
     "mode: r" => "File.open(FILE, mode: 'rb', &:read)", "flags" => "File.open(FILE, File::RDONLY, &:read)", "a program" => "IO.popen('printf kept', &:read)",
     "Tempfile" => "Tempfile.create('x') { |file| file.write('kept'); file.rewind; file.read }", "tmp/cache" => "(FileUtils.mkdir_p('tmp/cache/a'); File.write('tmp/cache/a/b', 'kept'); 'kept')",
-    "null" => "(File.write('/dev/null', 'x'); 'kept')", "mktmpdir" => "Dir.mktmpdir { |dir| File.write(File.join(dir, 'x'), 'kept'); 'kept' }"
+    "mkdir_p of a folder that is there" => "(FileUtils.mkdir_p(FOLDER); FileUtils.mkdir_p(Dir.tmpdir); 'kept')", "null" => "(File.write('/dev/null', 'x'); 'kept')", "mktmpdir" => "Dir.mktmpdir { |dir| File.write(File.join(dir, 'x'), 'kept'); 'kept' }"
   }.freeze
   HEAD = <<~'RUBY'
     %w[pathname stringio fileutils tempfile tmpdir logger pstore yaml yaml/store zlib].each { |name| require name }
@@ -66,6 +66,23 @@ class ShadowFilesTest < ShadowCase
   def test_reading_and_temporary_files
     unchanged(ALLOWED) do |name, result|
       assert_equal ["kept", nil], result.values_at("text", "write"), name
+    end
+  end
+
+  # Exports, locks and caches of the application's may lie in the folder for temporary files, too.
+  def test_of_temporary_files_only_its_own
+    Dir.mktmpdir do |folder|
+      File.write(theirs = File.join(folder, "theirs"), "kept")
+      File.symlink(theirs, File.join(folder, "link"))
+      head = "THEIRS = #{theirs.inspect}\nIN = ->(name) { File.join(File.dirname(THEIRS), name) }\n"
+      refused = { "write" => "File.write(THEIRS, 'x')", "append" => "File.open(THEIRS, 'a') { |file| file << 'x' }", "delete" => "File.delete(THEIRS)", "link" => "File.write(IN.('link'), 'x')",
+                  "replace" => "(File.write(IN.('one'), 'x'); File.rename(IN.('one'), THEIRS))", "remove" => "FileUtils.rm_r(THEIRS)", "store" => "PStore.new(THEIRS).transaction { |store| store[:n] = 1 }" }
+      allowed = { "again" => "(2.times { File.write(IN.('two'), 'kept') }; File.read(IN.('two')))", "folder" => "(FileUtils.mkdir_p(IN.('a/b')); File.write(IN.('a/b/c'), 'x'); FileUtils.rm_r(IN.('a')); 'kept')",
+                  "renamed" => "(File.write(IN.('three'), 'kept'); File.rename(IN.('three'), IN.('four')); File.read(IN.('four')).tap { File.delete(IN.('four')) })" }
+      unchanged(refused, head: head) { |name, result| assert_equal ["Errno::EROFS", "file", theirs], [result["text"], *result["write"]&.values_at("kind", "what")], name unless %w[link store].include?(name) }
+      assert_equal ["kept", %w[link one theirs]], [File.read(theirs), Dir.children(folder).sort]
+      unchanged(allowed, head: head) { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
+      assert_equal %w[link one theirs two], Dir.children(folder).sort
     end
   end
 

@@ -2,8 +2,8 @@
 
 require_relative "library"
 
-# Files and folders: a request may read all of them, and write below the folder for temporary files, the application's tmp/cache and what is allowed
-# besides. What it writes to logs goes nowhere. For what is open already see quiet.rb. What other programs write is not looked at.
+# Files and folders: a request may read all of them, and write below the application's tmp/cache and what is allowed besides, and what it makes itself
+# below the folder for temporary files: what others have there is theirs. What it writes to logs goes nowhere. For what is open already see quiet.rb. What other programs write is not looked at.
 module Paceline
   module Server
     module Shadow
@@ -68,7 +68,12 @@ module Paceline
             end
           end
           OfDirClass = Module.new do
-            %i[mkdir rmdir delete unlink].each do |name|
+            define_method(:mkdir) do |path, *arguments|
+              Files.to_make(path)
+              super(path, *arguments)
+            end
+
+            %i[rmdir delete unlink].each do |name|
               define_method(name) do |path, *arguments|
                 Files.to_change(path)
                 super(path, *arguments)
@@ -94,6 +99,7 @@ module Paceline
             def install
               @root = slashed(Guards.shadow.root)
               @temporary = slashed(temporary_folder)
+              @made = {}
               @allowed = [slashed(File.join(@root, "tmp/cache")), *DEVICES]
               @logs = slashed(File.join(@root, "log"))
               File.prepend(OfFile)
@@ -119,7 +125,7 @@ module Paceline
               return path if Guards.off? || path.is_a?(Integer)
 
               full = expand(path)
-              return path if full.nil? || writable?(full)
+              return path if full.nil? || admit?(full)
               return File::NULL if full.start_with?(@logs) || full.end_with?(".log")
 
               refuse(full)
@@ -130,19 +136,27 @@ module Paceline
               return if Guards.off? || path.is_a?(Integer) || path.is_a?(IO)
 
               full = expand(path)
-              refuse(full) unless full.nil? || writable?(full)
+              refuse(full) unless full.nil? || admit?(full)
             end
 
-            # `full`: an absolute path.
-            def writable?(full)
+            # Raises Errno::EROFS. One that is there is not made again (FileUtils.mkdir_p).
+            def to_make(folder)
+              return if Guards.off?
+
+              full = expand(folder)
+              refuse(full) unless full.nil? || there?(full) || admit?(full)
+            end
+
+            # Whether it may be written, as is done next. `full`: an absolute path.
+            def admit?(full)
               return true if @allowed.any? { |folder| full.start_with?(folder) || "#{full}/" == folder }
 
-              full.start_with?(@temporary) && !(full.start_with?(@root) && @root.start_with?(@temporary))
+              temporary?(full) && (made?(full) || (@made[full] = !there?(full)))
             end
 
             # Whether what a library opens by itself at this path is the application's, and not to be written.
             def kept?(path)
-              !Guards.off? && !writable?(File.expand_path(path))
+              !Guards.off? && !admit?(File.expand_path(path))
             end
 
             # Whether it lies below the shadow's own folder.
@@ -156,6 +170,28 @@ module Paceline
             end
 
             private
+
+            def temporary?(full)
+              full.start_with?(@temporary) && !(full.start_with?(@root) && @root.start_with?(@temporary))
+            end
+
+            # Whether this shadow has made it, or a folder that it is in.
+            def made?(full)
+              until @made[full]
+                return false if full.length <= @temporary.length
+
+                full = File.dirname(full)
+              end
+              true
+            end
+
+            # A link counts, wherever it leads.
+            def there?(full)
+              File.lstat(full)
+              true
+            rescue SystemCallError
+              false
+            end
 
             def flags?(mode)
               case mode
