@@ -23,6 +23,7 @@ require_relative "guards/postgresql"
 require_relative "guards/pstore"
 require_relative "guards/redis"
 require_relative "guards/sessions"
+require_relative "guards/signals"
 require_relative "guards/sockets"
 require_relative "guards/sqlite"
 
@@ -34,7 +35,7 @@ module Paceline
         ALL = [
           HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, Files, Files::GZIP, SQLite, PostgreSQL, ActiveRecordConnections,
           ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs,
-          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, *MySQL::ALL, Sockets, *Curl::ALL, *CallsInC::ALL
+          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, *MySQL::ALL, Signals, Sockets, *Curl::ALL, *CallsInC::ALL
         ].freeze
         UNGUARDED = :paceline_shadow_unguarded
         private_constant :ALL, :UNGUARDED
