@@ -75,6 +75,12 @@ pub fn command() -> Command {
                 .help("Replay this path, like /beers?page=2; may be repeated [default with --offline: /]"),
         )
         .arg(
+            option("except", "PATH")
+                .action(ArgAction::Append)
+                .value_parser(path)
+                .help("Replay no request of this path, or with /admin/* of any below it; may be repeated"),
+        )
+        .arg(
             option("rounds", "N")
                 .value_parser(number(MAX_ROUNDS))
                 .help("Rounds of each trial [default: until it is decided, up to 9 to 30]"),
@@ -189,6 +195,7 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<Wish, C
         watch: own.get_one::<Duration>("watch").copied().unwrap_or(WATCH),
         log: own.get_one::<String>("log").map(|file| around.cwd.join(file)),
         paths: list("path"),
+        except: list("except"),
         rounds: own.get_one::<u64>("rounds").map(|rounds| *rounds as usize),
         only: own.get_many::<Kind>("only").into_iter().flatten().copied().collect(),
         json: own.get_flag("json"),
@@ -240,12 +247,18 @@ mod tests {
     #[test]
     fn what_is_asked_of_the_running_server() {
         let folder = Folder::with(&[("config.ru", "")]);
-        let wish =
-            asked(&folder, "doctor --watch 5m --site shop --only cold-connections,xml_mini --rounds 4 --json").unwrap();
+        let wish = asked(
+            &folder,
+            "doctor --watch 5m --site shop --only cold-connections,xml_mini --rounds 4 --json --except /admin/*",
+        )
+        .unwrap();
         let Place::Live { socket, shown, config } = &wish.place else { panic!("{:?}", wish.place) };
         assert_eq!((socket, shown.as_str()), (&folder.0.join("tmp/paceline.sock"), "tmp/paceline.sock"));
         assert!(config.is_some() && wish.site.as_deref() == Some("shop"));
-        let Job::Diagnose { watch, rounds, only, json, served_by, .. } = wish.job else { panic!("{:?}", wish.job) };
+        let Job::Diagnose { watch, rounds, only, json, served_by, except, .. } = wish.job else {
+            panic!("{:?}", wish.job)
+        };
+        assert_eq!(except, ["/admin/*"]);
         assert_eq!((watch.as_secs(), rounds, json, served_by), (300, Some(4), true, ServedBy::Paceline));
         assert_eq!(only, [Kind::ColdConnections, Kind::XmlMini]);
     }

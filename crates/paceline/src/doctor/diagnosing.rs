@@ -62,10 +62,10 @@ pub struct Target {
 
 /// The exit status is that of the report.
 pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCode, DoctorError> {
-    let Job::Diagnose { watch, log, paths, rounds, only, json, when_busy, served_by, keep } = job else {
+    let Job::Diagnose { watch, log, paths, except, rounds, only, json, when_busy, served_by, keep } = job else {
         return Err(DoctorError::Wrong("nothing to diagnose".into()));
     };
-    let requests = RequestSource { watch, log, paths };
+    let requests = RequestSource { watch, log, paths, except };
     let clock = clock::unix_seconds();
     let (target, found) = match place {
         Place::Live { socket, shown, config } => {
@@ -192,6 +192,7 @@ struct RequestSource {
     watch: Duration,
     log: Option<PathBuf>,
     paths: Vec<String>,
+    except: Vec<String>,
 }
 
 impl RequestSource {
@@ -208,7 +209,7 @@ impl RequestSource {
             let host = target.site.as_ref().map_or("localhost", host);
             return Ok((self.of_log_or_paths(host)?, watched));
         }
-        let samples = Samples::of_server(&watched.answered);
+        let samples = Samples::of_server(&watched.answered).without(&self.except);
         if samples.requests() == 0 {
             let why = "no GET request has reached the application: watch for longer with --watch, or name requests with --path or --log";
             return Err(DoctorError::Wrong(why.into()));
@@ -219,9 +220,11 @@ impl RequestSource {
     fn of_log_or_paths(&self, host: &str) -> Result<Samples, DoctorError> {
         let Some(log) = &self.log else {
             let root = ["/".to_owned()];
-            return Ok(Samples::of_paths(if self.paths.is_empty() { &root } else { &self.paths }, host));
+            let paths = if self.paths.is_empty() { &root[..] } else { &self.paths[..] };
+            return Ok(Samples::of_paths(paths, host).without(&self.except));
         };
         let samples = opened(log).and_then(|log| Samples::of_log(log, host)).map_err(DoctorError::of(log))?;
+        let samples = samples.without(&self.except);
         match samples.requests() {
             0 => Err(DoctorError::Wrong(format!("{}: has no GET requests", log.display()))),
             _ => Ok(samples),

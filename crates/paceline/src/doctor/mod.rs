@@ -71,6 +71,8 @@ pub enum Job {
         watch: Duration,
         log: Option<PathBuf>,
         paths: Vec<String>,
+        /// Requests of these are left out; what ends in `*` is a beginning.
+        except: Vec<String>,
         /// Of each trial. None: until it is decided.
         rounds: Option<usize>,
         /// Empty: all.

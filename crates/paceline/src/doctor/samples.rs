@@ -113,6 +113,19 @@ impl Samples {
         }
     }
 
+    /// Those that are of none of these paths; one that ends in `*` is a beginning.
+    pub fn without(mut self, paths: &[String]) -> Samples {
+        let is_one = |request: &Request| {
+            paths.iter().any(|path| match path.strip_suffix('*') {
+                Some(start) => request.path.starts_with(start),
+                None => request.path == *path,
+            })
+        };
+        self.routes.iter_mut().for_each(|route| route.requests.retain(|request| !is_one(request)));
+        self.routes.retain(|route| !route.requests.is_empty());
+        self
+    }
+
     /// All as https: an application that wants TLS answers everything else with a redirect.
     pub fn turn_to_https(&mut self) {
         self.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|one| one.scheme = "https".into());
@@ -242,6 +255,21 @@ mod tests {
         assert_eq!(found, ["/beers/1?page=2", "/beers/2"]);
         assert!(home.requests[0].headers.iter().all(|(name, _)| name != "cookie"));
         assert!(!is_visitors(&home.requests[0]) && is_visitors(&Request::default()));
+    }
+
+    #[test]
+    fn some_paths_are_left_out() {
+        let paths = ["/beers/1?page=2", "/beers/2", "/admin/users", "/admin", "/"].map(str::to_owned);
+        let left = |except: &[&str]| {
+            let except: Vec<String> = except.iter().map(|path| (*path).to_owned()).collect();
+            let samples = Samples::of_paths(&paths, "a").without(&except);
+            let mut found: Vec<String> = samples.routes.iter().flat_map(targets).collect();
+            found.sort();
+            found
+        };
+        assert_eq!(left(&["/beers/1", "/admin/*"]), ["/", "/admin", "/beers/2"]);
+        assert_eq!(left(&["/*"]), [""; 0]);
+        assert_eq!(left(&[]).len(), 5);
     }
 
     #[test]
