@@ -35,3 +35,25 @@ export function address(name) {
   const url = process.env[name]?.replace(/\/$/, "")
   return { url, options: { skip: url ? false : `${name} is not set`, timeout: 300_000 } }
 }
+
+/** Words of a page of the dashboard whose contrast is below 4.5, as element, text and contrast. */
+export function hardToRead(page) {
+  return page.evaluate(() => {
+    const rgb = text => (text.match(/[\d.]+/g) ?? []).map(Number)
+    const bright = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+      .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
+    const ground = element => {
+      for (let at = element; at; at = at.parentElement) {
+        const colour = getComputedStyle(at).backgroundColor
+        if (!/^rgba\(.*, 0\)$/.test(colour) && colour !== "transparent") return rgb(colour)
+      }
+      return [255, 255, 255]
+    }
+    return [...document.querySelectorAll("main :not(title), header *")].filter(element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
+      .map(element => {
+        const style = getComputedStyle(element)
+        const [one, other] = [bright(rgb(element.ownerSVGElement ? style.fill : style.color)), bright(ground(element))].sort((a, b) => b - a)
+        return [element.tagName, element.textContent.slice(0, 30), (one + 0.05) / (other + 0.05)]
+      }).filter(([, , ratio]) => ratio < 4.5)
+  })
+}

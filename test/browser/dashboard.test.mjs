@@ -2,7 +2,7 @@
 // how it looks. DASHBOARD_URL is the control listener of a server with an application that can be slow and can die (SITE_URL).
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { address, browse } from "./browser.mjs"
+import { address, browse, hardToRead } from "./browser.mjs"
 
 const { url, options } = address("DASHBOARD_URL")
 const site = process.env.SITE_URL
@@ -81,24 +81,6 @@ for (const path of ["/", "/advice"]) test(`words of ${path} can be read: contras
   await page.goto(url + path)
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme })
-    const poor = await page.evaluate(() => {
-      const rgb = text => (text.match(/[\d.]+/g) ?? []).map(Number)
-      const bright = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
-      const ground = element => {
-        for (let at = element; at; at = at.parentElement) {
-          const colour = getComputedStyle(at).backgroundColor
-          if (!/^rgba\(.*, 0\)$/.test(colour) && colour !== "transparent") return rgb(colour)
-        }
-        return [255, 255, 255]
-      }
-      return [...document.querySelectorAll("main :not(title), header *")].filter(element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
-        .map(element => {
-          const style = getComputedStyle(element)
-          const [one, other] = [bright(rgb(element.ownerSVGElement ? style.fill : style.color)), bright(ground(element))].sort((a, b) => b - a)
-          return [element.tagName, element.textContent.slice(0, 30), (one + 0.05) / (other + 0.05)]
-        }).filter(([, , ratio]) => ratio < 4.5)
-    })
-    assert.deepEqual(poor, [], colorScheme)
+    assert.deepEqual(await hardToRead(page), [], colorScheme)
   }
 }))
