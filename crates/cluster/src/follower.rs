@@ -128,7 +128,9 @@ impl Follower {
         };
         let before = [at_question, own].into_iter().flatten().max_by_key(|known| known.number).unwrap_or_default();
         let is_older = end.number < before.number || end.number == before.number && end.mark != before.mark;
-        if is_older {
+        // What was read since may be the journal of another server.
+        let is_other = self.history.mark(end.number).is_some_and(|mark| mark != end.mark);
+        if is_older || is_other {
             return Some(self.restart(end, asked, Doubt::Replaced));
         }
         if end.number <= at.number {
@@ -149,12 +151,15 @@ impl Follower {
             return Ok(None);
         }
         let is_next = entry.at.number == at.number + 1;
-        let fits = |own: &Position| own.number != entry.at.number || own.mark == entry.at.mark;
-        let follows = is_next && entry.previous == at.mark && self.own.iter().all(fits);
+        let fits = |known: &Position| known.number != entry.at.number || known.mark == entry.at.mark;
+        let is_known = self.own.iter().chain(self.ends.iter().map(|end| &end.at)).all(fits);
+        let follows = is_next && entry.previous == at.mark && is_known;
         self.at = Some(entry.at.clone());
         // In another journal own entries have other numbers.
         self.own.retain(|own| (follows || !is_next) && own.number > entry.at.number);
         if !follows {
+            // Nor do later ends say where this one ends.
+            self.ends.retain(|end| !is_next || end.at.number <= entry.at.number);
             self.history = History::from(Some(entry.at));
             return Err(if is_next { Doubt::Replaced } else { Doubt::Gap(at.number) });
         }
@@ -286,6 +291,36 @@ mod tests {
         assert_eq!(follower.read(entry(4)), Err(Doubt::Replaced));
         follower.applied();
         assert_eq!((follower.read(entry(5)), follower.lease()), (Ok(Some(order(5))), 5100));
+    }
+
+    /// A primary that was cut off goes on with entries of its own: the end is asked for at one server, and entries are read
+    /// from the other.
+    #[test]
+    fn the_end_of_one_journal_is_not_reached_by_the_entries_of_another() {
+        let other = |number| Position::new(number, "another");
+        // The entry was read while the answer was on its way.
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        let question = follower.ask(100);
+        follower.read(entry(4)).unwrap();
+        follower.applied();
+        assert_eq!(follower.end_is(question, other(4), 200), Some(Doubt::Replaced));
+        // The answer came first.
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        let question = follower.ask(100);
+        assert_eq!(follower.end_is(question, other(5), 200), None);
+        assert_eq!(follower.read(entry(4)), Ok(Some(order(4))));
+        follower.applied();
+        assert_eq!((follower.applied_since(100), follower.lease()), (0, 0));
+        assert_eq!(follower.read(entry(5)), Err(Doubt::Replaced));
+        // Everything is dropped once, not again where the journal that is gone has ended.
+        let mut follower = Follower::new("me", TTL, Some(other(3)));
+        let question = follower.ask(100);
+        assert_eq!(follower.end_is(question, other(6), 200), None);
+        assert_eq!(follower.read(entry(4)), Err(Doubt::Replaced));
+        follower.applied();
+        assert_eq!((follower.read(entry(5)), follower.read(entry(6))), (Ok(Some(order(5))), Ok(Some(order(6)))));
+        follower.applied();
+        assert_eq!((end(&mut follower, 6, 300), follower.lease()), (None, 5300));
     }
 
     /// A replica that was promoted without them.
