@@ -7,6 +7,8 @@ use crate::{history::History, Entry, Millis, Order, Position, Verdict};
 
 /// Ends of the journal that are remembered until they are reached; more only delay the lease.
 const MAX_ENDS: usize = 32;
+/// Own entries that are remembered until they are read back. With more it takes longer to notice that the first were lost.
+const MAX_OWN: usize = 1024;
 
 /// Why nothing is known of the purges meanwhile, so that everything has to be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +109,9 @@ impl Follower {
     /// have it later has lost it, though it was never read here.
     pub fn wrote(&mut self, entry: Position) -> Option<Doubt> {
         if self.at.as_ref().is_none_or(|at| entry.number > at.number) {
+            if self.own.len() == MAX_OWN {
+                self.own.pop_front();
+            }
             self.own.push_back(entry);
             return None;
         }
@@ -352,6 +357,14 @@ mod tests {
         assert_eq!((end(&mut follower, 4, 100), follower.wrote(position(4))), (None, None));
         assert_eq!(follower.wrote(other(4)), Some(Doubt::Replaced));
         assert_eq!(follower.wrote(other(2)), None, "nobody remembers that one");
+    }
+
+    #[test]
+    fn own_entries_that_are_never_read_back_have_a_bound() {
+        let mut follower = Follower::new("other", TTL, Some(position(0)));
+        (1..=2 * MAX_OWN as u64).for_each(|number| assert_eq!(follower.wrote(position(number)), None));
+        assert_eq!(follower.own.len(), MAX_OWN);
+        assert_eq!(end(&mut follower, 1, 100), Some(Doubt::Replaced), "the last ones are not there");
     }
 
     #[test]

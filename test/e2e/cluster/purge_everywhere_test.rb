@@ -179,6 +179,21 @@ class PurgeEverywhereTest < Minitest::Test
     @fronts.each { |front| refute_match(/dropped/, front.output) }
   end
 
+  def test_a_server_that_may_not_read_the_purges_says_so
+    fronts(1, ttl: "400ms")
+    front, = @fronts
+    fill("/a")
+    @valkey.cli("ACL", "SETUSER", "default", "-xread")
+    front.wait_for(/Cluster shop: purges can't be read from #{Regexp.escape(@valkey.socket)}, though it answers: it answers NOPERM\./)
+    eventually("a page that is shown, since nothing was purged") { page(front, "/a").last }
+    purge(front, "--tag", "another", "--no-wait")
+    eventually("a page that is not shown") { !page(front, "/a").last }
+    @valkey.cli("ACL", "SETUSER", "default", "+xread")
+    front.wait_for(/Cluster shop: purges are read again/)
+    shows_pages(front)
+    assert_equal 1, front.output.scan("purges can't be read").size
+  end
+
   def test_an_empty_valkey_has_everything_dropped
     fronts(2)
     purge(@fronts.first, "--tag", "none")

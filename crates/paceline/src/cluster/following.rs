@@ -2,8 +2,9 @@
 //! closed on all fronts, and what this one is told to restart. It never writes into the journal.
 
 use std::{
+    mem,
     sync::{atomic::Ordering::Relaxed, Arc},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ::cluster::{Doubt, Entry, Millis, Position, Question};
@@ -18,6 +19,8 @@ use crate::{caching::Purge, observe::log::Name};
 const RETRY: Duration = Duration::from_millis(100);
 /// The server hears of news not more often than this.
 const SPACE: Duration = Duration::from_millis(10);
+/// A journal that can't be read for so long, though its server answers, is spoken of.
+const UNREAD: Duration = Duration::from_secs(5);
 /// How often the position is kept.
 const SAVE: Duration = Duration::from_secs(1);
 
@@ -60,13 +63,43 @@ impl Cluster {
 
     /// Reads the journal.
     pub(super) async fn read(self: Arc<Self>) {
+        let (mut since, mut is_said) = (None, false);
         loop {
-            if let Ok(mut reader) = self.link.reader().await {
-                // Why it fails is said by the beat, which notices it, too.
-                while self.read_on(&mut reader).await.is_ok() {}
+            let why = match self.link.reader().await {
+                Ok(mut reader) => loop {
+                    match self.read_on(&mut reader).await {
+                        Ok(()) => self.is_read(&mut since, &mut is_said),
+                        Err(why) => break why,
+                    }
+                },
+                Err(why) => why,
+            };
+            // Why the server does not answer is said by the beat, which notices it, too.
+            since = self.is_reached().then(|| since.unwrap_or_else(Instant::now));
+            if !is_said && since.is_some_and(|since| since.elapsed() >= UNREAD) {
+                is_said = true;
+                self.cannot_read_journal(&why);
             }
             sleep(RETRY).await;
         }
+    }
+
+    fn is_read(&self, since: &mut Option<Instant>, is_said: &mut bool) {
+        *since = None;
+        if mem::take(is_said) {
+            self.log.event(Name::Cluster, format!("Cluster {}: purges are read again", self.settings.name));
+        }
+    }
+
+    /// A user without a right, or a proxy that does not know the command.
+    fn cannot_read_journal(&self, why: &str) {
+        let text = format!(
+            "Cluster {}: purges can't be read from {}, though it answers: {why}. From the next purge on each page is asked from the \
+             application",
+            self.settings.name,
+            self.link.place()
+        );
+        self.log.event(Name::Cluster, text);
     }
 
     async fn read_on(&self, reader: &mut redis::aio::MultiplexedConnection) -> Result<(), String> {
@@ -110,8 +143,7 @@ impl Cluster {
     fn read_back(&self, follower: &::cluster::Follower) {
         let at = follower.at().map_or(0, |at| at.number);
         let mut numbered = self.numbered.lock();
-        self.cache.has_number(numbered.iter().filter(|(last, _)| *last <= at).flat_map(|(_, all)| all.iter().copied()));
-        numbered.retain(|(last, _)| *last > at);
+        self.cache.has_number(numbered.take_up_to(at));
     }
 
     /// The journal has taken own purges; this is the last of them. Perhaps they were read before.
@@ -150,8 +182,8 @@ impl Cluster {
             self.replaced.fetch_add(1, Relaxed);
             self.cache.publish_all();
             // Their numbers are another journal's.
-            let numbered = std::mem::take(&mut *self.numbered.lock());
-            self.cache.has_number(numbered.into_iter().flat_map(|(_, published)| published));
+            let numbered = self.numbered.lock().take();
+            self.cache.has_number(numbered);
         }
         follower.applied();
         self.cache.show_until(follower.lease());

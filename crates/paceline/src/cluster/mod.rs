@@ -47,7 +47,10 @@ use crate::{
     support::{clock, units::show_duration},
 };
 
-use self::{closing::Closing, link::Link, position_file::PositionFile, rates::Rates, report::Glance, tier::Tier};
+use self::{
+    closing::Closing, link::Link, position_file::PositionFile, publishing::Numbered, rates::Rates, report::Glance,
+    tier::Tier,
+};
 
 pub use address::{Address, AddressError};
 pub use own_front::OwnFront;
@@ -86,8 +89,8 @@ pub struct Cluster {
     unsent: AtomicU64,
     /// How often the journal was another one: numbers of entries from before mean nothing any more.
     replaced: AtomicU64,
-    /// Own purges that are in the journal and not read back yet: the last one's number there, and theirs here.
-    numbered: Mutex<Vec<(u64, Vec<u64>)>>,
+    /// Own purges that are in the journal and not read back yet.
+    numbered: Mutex<Numbered>,
     tier: Option<Tier>,
     rates: Option<Rates>,
     closing: Mutex<Closing>,

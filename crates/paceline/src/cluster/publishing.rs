@@ -24,6 +24,8 @@ use crate::{
 
 /// Purges that wait to be sent; with more, everything is purged.
 const MAX_UNSENT: usize = 10_000;
+/// Purges that are in the journal and were not read back yet; with more, they count as one of everything.
+const MAX_NUMBERED: usize = 10_000;
 /// Purges that are sent at once.
 const BATCH: usize = 64;
 /// Between two tries.
@@ -55,6 +57,36 @@ struct Unconfirmed {
     journal: u64,
     since: Millis,
     outcome: oneshot::Sender<Outcome>,
+}
+
+/// Own purges that are in the journal and were not read back yet: the last one's number there, and theirs here.
+#[derive(Default)]
+pub(super) struct Numbered(Vec<(u64, Vec<u64>)>);
+
+impl Numbered {
+    /// The journal has these. The numbers here of those that count as one of everything from now on: it has the first one's.
+    fn push(&mut self, last: u64, announced: Vec<u64>) -> Vec<u64> {
+        self.0.push((last, announced));
+        let count: usize = self.0.iter().map(|(_, announced)| announced.len()).sum();
+        if count <= MAX_NUMBERED {
+            return Vec::new();
+        }
+        let all = self.take();
+        self.0.push((last, all.first().copied().into_iter().collect()));
+        all
+    }
+
+    /// The numbers here of those up to where the journal was read.
+    pub(super) fn take_up_to(&mut self, at: u64) -> Vec<u64> {
+        let (read, left) = mem::take(&mut self.0).into_iter().partition(|(last, _)| *last <= at);
+        self.0 = left;
+        Numbered(read).take()
+    }
+
+    /// Those of all.
+    pub(super) fn take(&mut self) -> Vec<u64> {
+        self.0.drain(..).flat_map(|(_, announced)| announced).collect()
+    }
 }
 
 #[derive(Default)]
@@ -101,7 +133,7 @@ pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publ
                 trouble = None;
                 let number = last.number;
                 let announced = unsent.iter().take(orders.len()).map(|one| one.announced).collect();
-                cluster.numbered.lock().push((number, announced));
+                number_them(&cluster, number, announced);
                 cluster.wrote(last);
                 let waited_for = unsent.drain(..orders.len()).filter_map(|one| one.outcome);
                 let waited_for = waited_for.filter(|outcome| !outcome.is_closed());
@@ -122,6 +154,13 @@ pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publ
         }
         cluster.unsent.store(unsent.len() as u64, Relaxed);
     }
+}
+
+/// The journal has own purges; `last` is the number of the last one there.
+fn number_them(cluster: &Cluster, last: u64, announced: Vec<u64>) {
+    // Under the lock: they may be read back at any moment.
+    let mut numbered = cluster.numbered.lock();
+    cluster.cache.announce_all_for(&numbered.push(last, announced));
 }
 
 /// Says to all who wait that it takes longer.
@@ -234,5 +273,21 @@ mod tests {
         assert_eq!(unsent[0].announced, 0);
         assert_eq!(unsent.iter().map(|one| &one.order).collect::<Vec<_>>(), [&Order::ALL]);
         assert!(matches!(heard.try_recv(), Ok(Outcome::Unsent(_))));
+    }
+
+    /// Nobody may be allowed to read the journal, though all may write there.
+    #[test]
+    fn purges_that_are_never_read_back_become_one() {
+        let mut numbered = Numbered::default();
+        for number in 1..=MAX_NUMBERED as u64 {
+            assert!(numbered.push(number, vec![number + 70_000]).is_empty());
+        }
+        assert_eq!(numbered.take_up_to(2), [70_001, 70_002]);
+        assert!(numbered.push(10_002, vec![80_001, 80_002]).is_empty());
+        let merged = numbered.push(10_003, vec![80_003]);
+        assert_eq!((merged.len(), merged[0]), (MAX_NUMBERED + 1, 70_003));
+        assert_eq!(numbered.take_up_to(10_002), [0_u64; 0]);
+        assert_eq!(numbered.take_up_to(10_003), [70_003]);
+        assert_eq!(numbered.take(), [0_u64; 0]);
     }
 }
