@@ -1,5 +1,6 @@
 //! A front that reads the journal: which orders it applies, when it has to drop everything, and until when it may show
-//! pages by itself. It never applies anything: the caller does so, before the next call.
+//! pages by itself. It never applies anything: the caller does so, and says so by `applied`, before it asks or hears where
+//! the journal ends.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -55,6 +56,7 @@ pub struct Follower {
     me: String,
     ttl: Millis,
     at: Option<Position>,
+    applied_at: Option<Position>,
     history: History,
     ends: VecDeque<End>,
     /// Own entries that the journal has taken and that were not read back yet.
@@ -65,13 +67,18 @@ pub struct Follower {
 impl Follower {
     /// `me`: what its own entries are from. `at`: up to where what it keeps is purged, if that is known.
     pub fn new(me: impl Into<String>, ttl: Millis, at: Option<Position>) -> Follower {
-        let history = History::from(at.clone());
-        Follower { me: me.into(), ttl, at, history, ends: VecDeque::new(), own: VecDeque::new(), lease: 0 }
+        let (history, applied_at) = (History::from(at.clone()), at.clone());
+        Follower { me: me.into(), ttl, at, applied_at, history, ends: VecDeque::new(), own: VecDeque::new(), lease: 0 }
     }
 
-    /// Up to where all is applied. None: not known yet.
+    /// Up to where the journal was read. None: not known yet.
     pub fn at(&self) -> Option<&Position> {
         self.at.as_ref()
+    }
+
+    /// Up to where all is applied: what was read last may not be yet.
+    pub fn applied_at(&self) -> Option<&Position> {
+        self.applied_at.as_ref()
     }
 
     /// Up to where all is applied, as an answer to a question of the time `since` or later has shown. 0: that is not known. What
@@ -172,8 +179,9 @@ impl Follower {
         Ok((entry.from != self.me).then_some(entry.order))
     }
 
-    /// All that was read is applied.
+    /// All that was read is applied, and dropped what had to be.
     pub fn applied(&mut self) {
+        self.applied_at.clone_from(&self.at);
         let number = self.at.as_ref().map_or(0, |at| at.number);
         let reached = self.ends.iter().filter(|end| end.at.number <= number).map(|end| end.asked).max();
         self.ends.retain(|end| end.at.number > number);
@@ -246,8 +254,12 @@ mod tests {
         assert_eq!(follower.lease(), 0);
         assert_eq!(follower.read(entry(5)), Ok(Some(order(5))));
         assert_eq!(follower.lease(), 0, "not before it is applied");
+        assert_eq!((follower.at(), follower.applied_at()), (Some(&position(5)), Some(&position(4))));
         follower.applied();
         assert_eq!((follower.lease(), follower.behind()), (5100, 0));
+        assert_eq!((end(&mut follower, 2, 200), follower.applied_at()), (Some(Doubt::Replaced), Some(&position(5))));
+        follower.applied();
+        assert_eq!(follower.applied_at(), Some(&position(2)));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::{
 
 use ::cluster::{Doubt, Entry, Millis, Position, Question};
 use cache::store::How;
-use parking_lot::MutexGuard;
 use tokio::time::{sleep, timeout};
 
 use super::{now, Cluster};
@@ -56,9 +55,8 @@ impl Cluster {
 
     /// Where the journal ends.
     fn heard(&self, question: Question, end: Position) {
-        let mut follower = self.follower.lock();
-        let doubt = follower.end_is(question, end, now());
-        self.settle(follower, doubt);
+        let doubt = self.follower.lock().end_is(question, end, now());
+        self.settle(doubt);
     }
 
     /// Reads the journal.
@@ -120,21 +118,23 @@ impl Cluster {
 
     /// What a look at the journal that began at `began` has found. True: entries should have been there, and none was.
     fn found(&self, entries: Vec<Entry>, began: Millis) -> bool {
+        let (mut doubt, mut orders) = (None, Vec::new());
         let mut follower = self.follower.lock();
-        let mut doubt = None;
         if entries.is_empty() {
             doubt = follower.found_nothing(began);
         }
         let is_missing = doubt.is_some();
         for entry in entries {
             match follower.read(entry) {
-                Ok(Some(order)) => self.obey(order),
-                Ok(None) => {}
+                Ok(order) => orders.extend(order),
                 Err(why) => doubt = Some(why),
             }
         }
         self.read_back(&follower);
-        self.settle(follower, doubt);
+        // A purge of many pages takes long, and requests that miss ask how far the journal was read.
+        drop(follower);
+        orders.into_iter().for_each(|order| self.obey(order));
+        self.settle(doubt);
         self.news.notify_one();
         is_missing
     }
@@ -151,8 +151,9 @@ impl Cluster {
         let mut follower = self.follower.lock();
         let doubt = follower.wrote(last);
         self.read_back(&follower);
+        drop(follower);
         if doubt.is_some() {
-            self.settle(follower, doubt);
+            self.settle(doubt);
         }
     }
 
@@ -167,7 +168,7 @@ impl Cluster {
     }
 
     /// Obeys a doubt; only then pages are shown.
-    fn settle(&self, mut follower: MutexGuard<'_, ::cluster::Follower>, doubt: Option<Doubt>) {
+    fn settle(&self, doubt: Option<Doubt>) {
         if let Some(doubt) = &doubt {
             self.cache.purge_as_told(&Purge::All, How::Drop);
             if *doubt != Doubt::Joined {
@@ -185,9 +186,12 @@ impl Cluster {
             let numbered = self.numbered.lock().take();
             self.cache.has_number(numbered);
         }
-        follower.applied();
-        self.cache.show_until(follower.lease());
-        drop(follower);
+        let lease = {
+            let mut follower = self.follower.lock();
+            follower.applied();
+            follower.lease()
+        };
+        self.cache.show_until(lease);
         if doubt.is_some() {
             self.news.notify_one();
         }
@@ -201,5 +205,75 @@ impl Cluster {
                 self.keep_position(false);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use ::cluster::{ClosedSites, Order, RestartOrder, Status, What};
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        caching::Cache,
+        cluster::{Address, OwnFront, Settings},
+        observe::log::{Log, LogConfig},
+    };
+
+    /// Up to where the journal is read and applied while an order is obeyed. None: somebody keeps that from the requests.
+    type Seen = Option<(Option<u64>, Option<u64>)>;
+
+    struct Own {
+        cluster: Weak<Cluster>,
+        seen: Arc<Mutex<Vec<Seen>>>,
+    }
+
+    impl OwnFront for Own {
+        /// The first that is asked for when a URL is purged.
+        fn aliases(&self, _: &str) -> Vec<String> {
+            let cluster = self.cluster.upgrade().unwrap();
+            let number = |at: Option<&Position>| at.map(|at| at.number);
+            let follower = cluster.follower.try_lock();
+            let seen = follower.map(|follower| (number(follower.at()), number(follower.applied_at())));
+            self.seen.lock().push(seen);
+            Vec::new()
+        }
+
+        fn close(&self, _: &ClosedSites) {}
+
+        fn restart(&self, _: RestartOrder) {}
+
+        fn status(&self) -> Status {
+            Status::default()
+        }
+    }
+
+    #[test]
+    fn no_request_waits_while_a_purge_is_applied() {
+        let settings = Settings {
+            url: Address::parse("unix:///nowhere").unwrap(),
+            password_file: None,
+            sentinel_password_file: None,
+            ca_file: None,
+            name: "shop".into(),
+            partition_ttl: Duration::from_secs(5),
+            shared_cache: None,
+            shared_rate_limits: None,
+        };
+        let log = Log::open(&LogConfig::nowhere()).unwrap();
+        let cluster = Cluster::open(&settings, Arc::new(Cache::new(1 << 20)), None, None, Some("shop 3-m3"), log);
+        let seen = Arc::new(Mutex::default());
+        let _ = cluster.own.set(Box::new(Own { cluster: Arc::downgrade(&cluster), seen: seen.clone() }));
+        let entry = Entry {
+            at: Position::new(4, "m4"),
+            previous: "m3".into(),
+            from: "another".into(),
+            order: Order { what: What::Url("http://shop.test/".into()), soft: false },
+        };
+        assert!(!cluster.found(vec![entry], now()));
+        assert_eq!(*seen.lock(), [Some((Some(4), Some(3)))]);
+        assert_eq!(cluster.place().as_deref(), Some("shop 4-m4"));
     }
 }

@@ -199,7 +199,7 @@ impl Cluster {
     /// Up to where the cache is purged, for a front that goes on with it.
     pub fn place(&self) -> Option<String> {
         let follower = self.follower.lock();
-        Some(format!("{} {}", self.settings.name, follower.at()?))
+        Some(format!("{} {}", self.settings.name, follower.applied_at()?))
     }
 
     /// Another front has taken over the cache: it keeps the position from now on.
@@ -295,7 +295,7 @@ impl Cluster {
     }
 
     fn keep_position(&self, is_closed: bool) {
-        let at: Option<Position> = self.follower.lock().at().cloned();
+        let at: Option<Position> = self.follower.lock().applied_at().cloned();
         if let (Some(file), Some(at)) = (&self.file, at) {
             if self.cache.disk().is_some() && (is_closed || self.cache.is_purged_on_disk()) {
                 file.write(&at, is_closed);

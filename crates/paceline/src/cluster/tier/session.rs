@@ -215,8 +215,8 @@ impl TierSession for Session {
     }
 
     fn judge(&self, since: &Position, url: &str, tags: &[Arc<str>]) -> (Verdict, Moment) {
-        // While it is held no entry of the journal is obeyed. An own purge is announced before it is done: one that comes
-        // after the moment is refused by that.
+        // An entry of the journal is obeyed only after it was read, and none is read while this is held. An own purge is
+        // announced before it is done. So what is purged after the moment is refused by that.
         let follower = self.cluster.follower.lock();
         let moment = self.cluster.cache.moment();
         if self.cluster.cache.is_announced(url, tags) {
