@@ -144,14 +144,14 @@ module Paceline
               return if Guards.off?
 
               full = expand(folder)
-              refuse(full) unless full.nil? || there?(full) || admit?(full)
+              refuse(full) unless full.nil? || exists?(full) || admit?(full)
             end
 
             # Whether it may be written, as is done next. `full`: an absolute path.
             def admit?(full)
               return true if @allowed.any? { |folder| full.start_with?(folder) || "#{full}/" == folder }
 
-              temporary?(full) && (made?(full) || (@made[full] = !there?(full)))
+              temporary?(full) && (made?(full) || (@made[full] = !exists?(full)))
             end
 
             # Whether what a library opens by itself at this path is the application's, and not to be written.
@@ -186,7 +186,7 @@ module Paceline
             end
 
             # A link counts, wherever it leads.
-            def there?(full)
+            def exists?(full)
               File.lstat(full)
               true
             rescue SystemCallError
