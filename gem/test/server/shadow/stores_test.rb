@@ -55,6 +55,14 @@ class ShadowStoresTest < ShadowCase
     end
   end
 
+  # As Rails has it for each request.
+  def test_what_a_request_keeps_before_the_cache
+    [CACHES["files"], "->(_) { [:null_store] }"].each do |store|
+      code = "STORE = #{store}\n#{CACHE}" + routes("/" => "CACHE.with_local_cache { CACHE.fetch('x') { 'made' } + CACHE.fetch('x') { 'again' } }")
+      with_shadow(code) { |shadow| assert_equal %w[mademade] * 2, (Array.new(2) { shadow.get("/")["text"] }), store }
+    end
+  end
+
   def test_classes_are_looked_for_when_there_is_another
     require "paceline/server/shadow/guards"
     looks = 0
