@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Standing, MEMORY};
+use super::{Outcome, Standing};
 use crate::{
     statistics::{estimate, MIN_PART, MIN_ROUNDS},
     units,
@@ -11,6 +11,8 @@ use crate::{
 
 /// Part of a worker's private memory: less is not worth a setting.
 const SAVED_PART: f64 = 0.1;
+/// Bytes of it: another allocator is one more thing to know of, and nearly every application could save a little by one.
+const SAVED: u64 = 12 << 20;
 /// Each pair of copies must save this part: a heap is never twice of the same size.
 const SURE_PART: f64 = 0.05;
 /// Part of a request's processor time that it may seem to take more, as long as that is not sure.
@@ -48,7 +50,7 @@ pub(super) fn standing(outcome: &Outcome) -> Standing {
     let part = pair.saved_part();
     let [gain, _, high] = time.parts();
     let is_slower = gain < -SLOWER_PART || high < 0.0 && gain < -MIN_PART;
-    let is_enough = part >= SAVED_PART && pair.control.saturating_sub(pair.trial) >= MEMORY as u64;
+    let is_enough = part >= SAVED_PART && pair.control.saturating_sub(pair.trial) >= SAVED;
     let is_sure =
         outcome.memories.len() >= MIN_ROUNDS && outcome.memories.iter().all(|one| one.saved_part() >= SURE_PART);
     if is_enough && is_sure && !is_slower {

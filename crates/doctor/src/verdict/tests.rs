@@ -206,10 +206,10 @@ fn an_allocator_is_worth_its_memory_alone() {
     assert_eq!(of([92, 93, 91], 0.0), not_worth("-8.0 % of a worker's memory, too little"));
     assert_eq!(of([104, 103, 105], 0.0), not_worth("+4.0 % of a worker's memory"));
     assert_eq!(of([80, 75, 85], -800.0), not_worth("-20 % of a worker's memory, +4.0 % of the processor"));
-    let small = MemoryPair { control: 50 << 20, trial: 43 << 20 };
+    let small = MemoryPair { control: 70 << 20, trial: 59 << 20 };
     let outcome = Outcome { memories: vec![small; 3], ..outcome(0.0, Bytes::NotCompared) };
     let trial = Trial::Memory { env: Default::default(), load };
-    assert_eq!(standing(Kind::Allocator, trial.clone(), &outcome), not_worth("-14 % of a worker's memory, too little"));
+    assert_eq!(standing(Kind::Allocator, trial.clone(), &outcome), not_worth("-16 % of a worker's memory, too little"));
     let failed = Standing::Failed { why: "too few measurements".into() };
     assert_eq!(standing(Kind::Allocator, trial.clone(), &Outcome::default()), failed);
     let broken = Outcome { failure: Some("not loaded".into()), ..outcome };

@@ -35,13 +35,15 @@ const BUDGET: Duration = Duration::from_secs(40);
 const BUDGET_ROUNDS: f64 = 9.0;
 /// A trial ends after this time, decided or not.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Replays before the first measured one: a what-if keeps results during the first.
+/// Replays before the first measured one, at least: a what-if keeps results during the first.
 const WARM_UPS: usize = 2;
-/// The same of an environment: YJIT compiles what was called 30 times, and the heap takes on its size, and with it how
-/// often garbage is collected, in some hundred requests. No more are begun after this time.
-const WARM_UPS_OF_ENVIRONMENT: usize = 40;
+/// And wanted: YJIT compiles what was called 30 times, and the heap takes on its size, and with it how often garbage is
+/// collected, in some hundred requests.
+const WANTED_WARM_UPS: usize = 40;
 const WARM_REQUESTS: usize = 400;
-const LONGEST_WARM_UP: Duration = Duration::from_secs(20);
+/// No more are begun after this time; of an environment, which changes just that, after the longer one.
+const LONGEST_WARM_UP: Duration = Duration::from_secs(5);
+const LONGEST_OF_ENVIRONMENT: Duration = Duration::from_secs(20);
 
 /// A shadow as it is, and one with the change.
 struct Pairing {
@@ -155,12 +157,9 @@ impl Pairing {
     fn warm_up(&mut self, driver: &mut Driver, routes: &[RouteTrial]) -> Result<(), Stop> {
         let began = Instant::now();
         let requests: usize = routes.iter().map(|route| route.requests.len()).sum();
-        let most = match self.started {
-            Some(_) => WARM_UPS_OF_ENVIRONMENT.max(WARM_REQUESTS / requests.max(1)),
-            None => WARM_UPS,
-        };
-        for done in 0..most {
-            if done >= WARM_UPS && began.elapsed() > LONGEST_WARM_UP {
+        let longest = if self.started.is_some() { LONGEST_OF_ENVIRONMENT } else { LONGEST_WARM_UP };
+        for done in 0..WANTED_WARM_UPS.max(WARM_REQUESTS / requests.max(1)) {
+            if done >= WARM_UPS && began.elapsed() > longest {
                 break;
             }
             driver.wait()?;
