@@ -62,6 +62,9 @@ pub struct Settings {
     /// Paceline's: so many requests of a worker go on side by side in any case, up to all of its threads if they gain by
     /// it. None: all of them.
     pub threads_min: Option<u32>,
+    /// More threads of a worker than this are not wanted, as its connections to the database would be too few. None: nothing
+    /// is in the way.
+    pub threads_max: Option<u32>,
 }
 
 /// The machine while requests were watched. None: unknown.

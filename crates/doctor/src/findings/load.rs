@@ -89,8 +89,9 @@ fn queue(observations: &Observations) -> Option<WeighedCandidate> {
     let cores = observations.machine.cores.unwrap_or(workers);
     let visitors = visitors(observations, from, cores);
     let (kind, to) = match () {
-        () if part <= WAITING && threads < MAX_THREADS => {
-            (Kind::TooFewThreads, with_threads(observations, from, wanted_threads(part, from, visitors)))
+        () if part <= WAITING && threads < max_threads(observations) => {
+            let wanted = wanted_threads(part, from, visitors).min(max_threads(observations));
+            (Kind::TooFewThreads, with_threads(observations, from, wanted))
         }
         () if workers < cores && has_room(observations, cores - workers) => {
             (Kind::QueueWaits, Load { workers: cores, ..from })
@@ -131,6 +132,10 @@ fn of_now(observations: &Observations, workers: u32, threads: u32) -> Load {
 fn with_threads(observations: &Observations, from: Load, threads: u32) -> Load {
     let is_chosen = observations.server == Server::Paceline && observations.settings.puma_config.is_none();
     Load { threads, threads_min: if is_chosen { 1 } else { threads }, ..from }
+}
+
+fn max_threads(observations: &Observations) -> u32 {
+    observations.settings.threads_max.unwrap_or(MAX_THREADS).min(MAX_THREADS)
 }
 
 /// As many as keep a processor busy, and no more than visitors need.

@@ -560,6 +560,14 @@ fn what_shows_under_load() {
         (Kind::TooFewThreads, Trial::Load { from, to: Load { threads: 10, threads_min: 1, ..from }, visitors: 30 })
     );
     assert_eq!((found.short.as_str(), found.fix.line.as_str()), ("threads 3 -> 10", "threads = 10"));
+    let bound = |max: u32| {
+        first(|observations| {
+            waiting(observations, 0.1);
+            (observations.settings.threads_max, observations.machine.cores) = (Some(max), Some(4));
+        })
+    };
+    assert_eq!(bound(5).short, "threads 3 -> 5", "there are five connections to the database");
+    assert_eq!(bound(3).kind, Kind::QueueWaits);
     let found = first(|observations| {
         waiting(observations, 0.1);
         observations.settings.puma_config = Some("config/puma.rb".into());

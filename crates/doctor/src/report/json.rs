@@ -5,7 +5,8 @@
 //!  "sample": {"requests": 214, "live": true, "noisy": ["GET /random"],
 //!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
-//!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null},
+//!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null,
+//!                      "setting": null},
 //!              "trial": "patch", "environment": null, "rounds": 9, "bytes": "same", "difference": null, "memory": null,
 //!              "load": null, "compression": null, "saved_us": 112000.0,
 //!              "gains": [{"route": "GET /provision", "share": 0.1, "gain_us": 1120000.0, "of_us": 1836000.0,
@@ -13,6 +14,7 @@
 //!  "others": [{"standing": "not_worth", "why": "+0.4 %, noise", "number": null}]}
 //! ```
 //!
+//! `setting` is the line of paceline.toml, if the fix is a setting that processes are started with, wherever it is written.
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
 //! `patch`, `environment` (with what the application was started with: `{"set": {}, "unset": [], "ruby_options":
 //! ["--yjit"]}`), `memory` (likewise), `load`, `compression`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ`
@@ -24,6 +26,7 @@ use serde_json::{json, Value};
 
 use super::{Dropped, Report, Why};
 use crate::{
+    apply::process_setting,
     candidate::{Edit, Trial},
     verdict::{Bytes, Gain, Standing, UnderLoad, Verdict},
 };
@@ -94,6 +97,7 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
             "line": candidate.fix.line,
             "can_apply": why_not.is_none(),
             "why_not": why_not,
+            "setting": process_setting(&candidate.fix),
         },
         "trial": trial,
         "environment": environment,

@@ -202,6 +202,7 @@ shop: two changes are worth it (3 replayed GETs, 9 rounds each)
 ";
     assert_eq!(report.text(), expected);
     assert_eq!(report.json()["advice"][0]["load"]["visitors"], 8);
+    assert_eq!(report.json()["advice"][0]["fix"]["setting"], "threads = 4");
     assert_eq!(report.json()["advice"][0]["load"]["trial"]["per_second"], 286.0);
 }
 
@@ -333,7 +334,7 @@ fn json_for_programs() {
     assert_eq!(json["version"], 1);
     let first = &json["advice"][0];
     assert_eq!((first["number"].as_u64(), first["kind"].as_str()), (Some(1), Some("cold_connections")));
-    assert_eq!(first["fix"]["can_apply"], true);
+    assert_eq!((&first["fix"]["can_apply"], &first["fix"]["setting"]), (&true.into(), &serde_json::Value::Null));
     assert_eq!(first["gains"][0]["bound"], "measured");
     assert_eq!(first["bytes"], "same");
     assert_eq!(

@@ -3,10 +3,10 @@
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
-use super::{asking::socket_of, database_pool};
+use super::asking::socket_of;
 use crate::{
     caching::auto::Mode,
-    config::{self, AppKind, Bind, Config, Listening, SiteConfig},
+    config::{self, database_pool, AppKind, Bind, Config, Listening, SiteConfig},
     edge::tls,
     observe::control::learned::{learned, warnings},
     request::rules,

@@ -202,6 +202,7 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<Wish, C
         when_busy: own.get_flag("busy"),
         served_by,
         keep: !own.get_flag("no-keep"),
+        within_pool: (around.env)(SERVER_ARGUMENTS).is_some(),
     };
     Ok(Wish { place, site, job })
 }

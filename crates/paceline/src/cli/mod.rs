@@ -5,7 +5,6 @@ mod arguments;
 mod asking;
 mod build_facts;
 mod check;
-mod database_pool;
 mod doctor;
 mod flags;
 mod in_ruby;

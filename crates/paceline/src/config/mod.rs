@@ -7,6 +7,7 @@ mod bind;
 pub mod cache_rule;
 mod cluster_table;
 mod control_web;
+pub mod database_pool;
 mod detect;
 mod discovery;
 mod docs;

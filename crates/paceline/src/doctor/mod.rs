@@ -83,6 +83,8 @@ pub enum Job {
         served_by: ServedBy,
         /// For `apply` and the dashboard.
         keep: bool,
+        /// No more threads than connections to the database are tried: what it finds is done without a human.
+        within_pool: bool,
     },
     /// Write the line of the advice with this number, and try it live.
     Apply(usize, CanaryWish),

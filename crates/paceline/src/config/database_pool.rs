@@ -1,18 +1,17 @@
-//! How many connections to its database a Rails application may open in a process, as config/database.yml says, for
-//! `paceline check`. It runs no Ruby and connects to nothing: what it can't read as text, it says nothing of.
+//! How many connections to its database a Rails application may open in a process, as config/database.yml says. It runs no
+//! Ruby and connects to nothing: what it can't read as text, it says nothing of.
 
 use std::fs;
 
-use crate::config::SiteConfig;
+use super::SiteConfig;
 
 /// What Rails takes where nothing is said.
 const BY_RAILS: usize = 5;
 
-/// The line of `paceline check`, if the threads of a worker are more than the connections.
+/// A line for `paceline check`, if the threads of a worker are more than the connections.
 pub fn advice(site: &SiteConfig) -> Option<String> {
     let text = fs::read_to_string(site.root.join("config/database.yml")).ok()?;
-    let variable = |name: &str| site.env.get(name).cloned().or_else(|| std::env::var(name).ok());
-    let pool = pool(&text, &site.environment, &variable)?;
+    let pool = pool_of(&text, site)?;
     let (threads, streams, name) = (site.threads, site.stream_threads, &site.name);
     let all = threads + streams;
     if threads > pool {
@@ -29,6 +28,12 @@ pub fn advice(site: &SiteConfig) -> Option<String> {
             pool - threads
         )
     })
+}
+
+/// The pool that config/database.yml (`text`) gives a process of the site. None: it can't be told.
+pub fn pool_of(text: &str, site: &SiteConfig) -> Option<usize> {
+    let variable = |name: &str| site.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    pool(text, &site.environment, &variable)
 }
 
 /// The pool of this environment's first database. None: it can't be told.
