@@ -166,7 +166,9 @@ struct Actor {
     told: Option<StartupReport>,
     /// It was told that a worker has as many streams as it may have.
     told_no_spare: bool,
-    /// What the next start has beside the settings.
+    /// The settings without what is tuned of them.
+    base: Arc<SiteConfig>,
+    /// What the next start has beside these.
     overlay: Option<Overlay>,
     /// How large the heap was when the application was last loaded.
     learned: TuningEnvironment,
@@ -238,7 +240,7 @@ impl Actor {
     ) -> Actor {
         let (size, workers) = Size::of(&context.site);
         let learned = TuningEnvironment::kept(&context.site);
-        let overlay = tuner::kept(&context.site);
+        let (overlay, base) = (tuner::kept(&context.site), Arc::new(context.site.clone()));
         let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
         Actor {
             context,
@@ -262,6 +264,7 @@ impl Actor {
             failed_at: None,
             told: None,
             told_no_spare: false,
+            base,
             overlay,
             learned,
             crashes: 0,

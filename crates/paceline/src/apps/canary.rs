@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use doctor::live::{ExpectedGain, LiveVerdict};
 
-use super::environment::Environment;
+use super::tuned::Tuned;
 use crate::{config::SiteConfig, support::clock::Micros, workers::dispatch::comparison::Side};
 
 /// What a canary is given.
@@ -18,7 +18,7 @@ pub struct Plan {
     /// What the change is to bring. None: it is enough that it does no worse.
     pub expectation: Option<Arc<Expectation>>,
     /// What it is started with beside the settings. None: as what serves.
-    pub environment: Option<Environment>,
+    pub tuned: Option<Tuned>,
     /// What it is started with in place of the site's settings. None: these.
     pub settings: Option<Arc<SiteConfig>>,
 }
@@ -179,14 +179,8 @@ fn percentile(times: &[Micros], part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan {
-        part: 500,
-        time: Duration::from_secs(60),
-        requests: 20,
-        expectation: None,
-        environment: None,
-        settings: None,
-    };
+    const PLAN: Plan =
+        Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, tuned: None, settings: None };
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn side(requests: u64, errors: u64, took: Micros) -> Side {

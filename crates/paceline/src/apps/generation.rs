@@ -114,6 +114,8 @@ pub struct Generation {
     pub rollback: bool,
     /// The settings that it was started with.
     pub settings: Arc<SiteConfig>,
+    /// The same without what is tuned of them.
+    pub base: Arc<SiteConfig>,
     /// What it was started with beside these.
     pub overlay: Option<Overlay>,
 }
@@ -140,6 +142,7 @@ impl Generation {
         let (reader, writer) = control(socket)?;
         forward(number, None, reader, events.clone());
         let pid = process.as_ref().map(|(pid, ..)| *pid);
+        let settings = Arc::new(site.clone());
         let mut generation = Generation {
             number,
             phase: Phase::Loading,
@@ -165,7 +168,8 @@ impl Generation {
             rehearsal: None,
             keep: None,
             rollback: false,
-            settings: Arc::new(site.clone()),
+            settings: settings.clone(),
+            base: settings,
             overlay: None,
         };
         if let Some((_, stdout, stderr)) = process {

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::{environment::Environment, generation::Phase, processes::ProcessView};
+use super::{generation::Phase, headroom::Headroom, processes::ProcessView, tuned::Tuned};
 use crate::workers::dispatch::queue::WorkerId;
 use startup_report::StartupReport;
 
@@ -24,7 +24,9 @@ pub struct Overview {
     /// What runs beside its workers.
     pub processes: Vec<ProcessView>,
     /// What the generation that serves was started with beside the settings (`tune`).
-    pub environment: Environment,
+    pub tuned: Tuned,
+    /// The last figures of its workers' memory.
+    pub headroom: Option<Headroom>,
 }
 
 /// What the app is doing.
@@ -137,8 +139,16 @@ impl WorkerView {
 impl Overview {
     /// Of an app that has no processes.
     pub fn empty(state: Standing, failure: Option<Arc<StartupReport>>) -> Overview {
-        let (generations, processes, environment) = (Vec::new(), Vec::new(), Environment::default());
-        Overview { state, failure, workers_wanted: 0, restarts: 0, generations, processes, environment }
+        Overview {
+            state,
+            failure,
+            workers_wanted: 0,
+            restarts: 0,
+            generations: Vec::new(),
+            processes: Vec::new(),
+            tuned: Tuned::default(),
+            headroom: None,
+        }
     }
 
     /// The generation that serves.

@@ -43,6 +43,7 @@ pub mod test_folder;
 #[cfg(test)]
 mod tests;
 mod trusted;
+mod tuned_settings;
 mod value;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
@@ -58,6 +59,7 @@ pub use process::{ProcessConfig, Restart};
 pub use process_settings::with_settings;
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
+pub use tuned_settings::{without_tuned, TunedSettings};
 pub use value::{Kind, Value, ValueError};
 
 use crate::upstream::{Check, Targets, UpstreamTls};
@@ -280,7 +282,7 @@ pub struct SelfTuning {
     pub every: Duration,
     /// For so long a change is compared with before.
     pub watch: Duration,
-    /// What nobody has set.
+    /// What it may try (`tune_kinds`) and nobody has set.
     pub kinds: Vec<doctor::candidate::Kind>,
 }
 

@@ -12,7 +12,7 @@ use super::{
     live_reload,
     option_checks::parse_network,
     paceline_toml::TomlTable,
-    scheduled_rule,
+    scheduled_rule, tuned_settings,
     value::Value,
     AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, EsiConfig, Http2Config, Listening,
     RubyTuning, SelfTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
@@ -27,7 +27,6 @@ use crate::{
     request::{crawlers, rate_limit::Rule},
     upstream::{Check, Targets, UpstreamTls},
 };
-use doctor::candidate::Kind;
 use egress::Policy;
 use http_guard::{guard::Timeouts, strict::Limits};
 
@@ -404,12 +403,10 @@ fn tuning(view: &View) -> RubyTuning {
 /// In development code changes all the time, and times say nothing.
 fn self_tuning(view: &View) -> Option<SelfTuning> {
     let is_wanted = view.text("tune").as_deref() == Some("auto") && !is_development(view.environment());
-    let kinds = [(Kind::Yjit, "yjit"), (Kind::GcSettings, "gc")];
-    let unset = kinds.into_iter().filter(|(_, key)| view.given(key).is_none()).map(|(kind, _)| kind);
     is_wanted.then(|| SelfTuning {
         every: view.time("tune_every"),
         watch: view.time("tune_watch"),
-        kinds: unset.collect(),
+        kinds: tuned_settings::kinds(view),
     })
 }
 

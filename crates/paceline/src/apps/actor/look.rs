@@ -32,8 +32,16 @@ impl Actor {
         let generations = all.map(|(role, generation)| view(role, generation, &tallies)).collect();
         let (processes, restarts) = (self.context.processes.views(), self.attempts.under_way());
         let overlay = self.current.as_ref().and_then(|current| current.overlay.clone());
-        let environment = overlay.map(|overlay| overlay.environment).unwrap_or_default();
-        Overview { state, failure, workers_wanted: self.workers, restarts, generations, processes, environment }
+        Overview {
+            state,
+            failure,
+            workers_wanted: self.workers,
+            restarts,
+            generations,
+            processes,
+            tuned: overlay.map(|overlay| overlay.tuned).unwrap_or_default(),
+            headroom: self.size.headroom().cloned(),
+        }
     }
 }
 

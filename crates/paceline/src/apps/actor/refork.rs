@@ -215,6 +215,7 @@ impl Actor {
                 generation.pid = Some(worker.pid);
                 generation.run_as = run_as;
                 generation.mold = Some(Mold { index: worker.index, requests });
+                generation.base = self.base.clone();
                 generation.start(&site, &found).await;
                 self.await_exit(next, worker.pid);
                 self.next = Some(generation);

@@ -63,6 +63,11 @@ impl Size {
         };
         (size, first)
     }
+
+    /// By the last reading.
+    pub fn headroom(&self) -> Option<&Headroom> {
+        self.headroom.as_ref()
+    }
 }
 
 /// How many workers there are to be.

@@ -19,7 +19,7 @@ use crate::{
         spawn,
         tuner::{self, Overlay},
     },
-    config::SiteConfig,
+    config::{without_tuned, SiteConfig, TunedSettings},
     observe::log::Name,
 };
 use startup_report::{Failure, StartupReport, Step};
@@ -39,29 +39,29 @@ impl Actor {
         self.start_at = None;
         self.attempts.begin();
         let pinned = self.pinned.clone().filter(|release| release.is_dir());
-        // A canary may have other settings.
-        let tried = self.plan.as_ref().and_then(|plan| plan.settings.as_deref().cloned());
-        let site = tried.unwrap_or_else(|| self.context.site.clone());
-        let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+        let (base, wanted) = self.wanted_settings();
+        let mut report = StartupReport::new(&base.name, &base.root, &base.environment);
         report.begin(Step::Found, began.elapsed());
         let fail = |mut report: StartupReport, doing: String, error: String| {
             report.fail(Failure::System { doing, error });
             report
         };
-        let wanted = self.overlay.clone();
-        let (found, run_as, bundle) = match look(&site, pinned, wanted).await {
+        let (found, run_as, bundle) = match look(&base, pinned, wanted).await {
             Ok(found) => found,
             Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
         };
         // A canary may have its own.
-        let planned = self.plan.as_ref().and_then(|plan| plan.environment.clone());
+        let planned = self.plan.as_ref().and_then(|plan| plan.tuned.clone());
         let overlay = match planned {
-            Some(environment) => Some(Overlay { environment, lock: bundle.lock }),
+            Some(tuned) => Some(Overlay { tuned, lock: bundle.lock }),
             None => bundle.overlay,
         };
-        let overlay = overlay.filter(|overlay| !overlay.environment.is_empty());
-        let environment = overlay.clone().unwrap_or_default().environment;
-        let change = |env: &mut BTreeMap<OsString, OsString>| environment.apply(env);
+        // What somebody else has loaded was started without it.
+        let is_ours = self.context.adopted.is_none();
+        let overlay = overlay.filter(|overlay| is_ours && !overlay.tuned.is_empty());
+        let tuned = overlay.as_ref().map(|overlay| overlay.tuned.clone()).unwrap_or_default();
+        let site = tuned.settings.applied_to(&base);
+        let change = |env: &mut BTreeMap<OsString, OsString>| tuned.environment.apply(env);
         let (run_as, (socket, process)) = match (self.context.adopted.take(), run_as) {
             (Some(socket), _) => (RunAs::own(), (socket, None)),
             (None, Err(refused)) => {
@@ -92,11 +92,25 @@ impl Actor {
             Ok(mut generation) => {
                 generation.run_as = run_as;
                 generation.overlay = overlay;
+                generation.base = base;
                 generation.start(&site, &found).await;
                 self.next = Some(generation);
             }
             Err(error) => self.failed(fail(report, "open the control socket".into(), error.to_string())).await,
         }
+    }
+
+    /// The settings of the next start without what is tuned, and what is tuned. A canary may have settings of its own, which
+    /// were made of those that serve: what it decides itself is no longer tuned.
+    fn wanted_settings(&self) -> (Arc<SiteConfig>, Option<Overlay>) {
+        let Some(tried) = self.plan.as_ref().and_then(|plan| plan.settings.as_deref()) else {
+            return (self.base.clone(), self.overlay.clone());
+        };
+        let mut overlay = self.overlay.clone();
+        if let Some(overlay) = overlay.as_mut().filter(|overlay| !overlay.tuned.settings.are_in(tried)) {
+            overlay.tuned.settings = TunedSettings::default();
+        }
+        (Arc::new(without_tuned(tried.clone(), &self.context.site, &self.base)), overlay)
     }
 
     pub(super) fn await_exit(&self, generation: u64, pid: i32) {

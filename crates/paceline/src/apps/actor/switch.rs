@@ -34,6 +34,7 @@ impl Actor {
         let number = generation.number;
         generation.phase = Phase::Ready;
         self.adopt_settings(&generation.settings);
+        self.base = generation.base.clone();
         self.failures = 0;
         self.recovering = None;
         self.pinned = None;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use doctor::units;
 use serde::{Deserialize, Serialize};
 
-use crate::{apps::canary::exceeds, support::clock::Micros};
+use crate::{apps::canary::exceeds, support::clock::Micros, workers::dispatch::queue::RouteVisits};
 
 /// Parts of the time that a change is watched.
 pub const HOURS: u32 = 24;
@@ -25,18 +25,47 @@ pub struct RouteFigures {
     pub answers: usize,
     pub median_us: f64,
     pub p95_us: f64,
+    /// Both, with what the requests had waited for a thread. A file of an older server has none.
+    #[serde(default)]
+    pub whole_us: Option<[f64; 2]>,
+}
+
+/// What of a request is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// What it takes of a thread.
+    App,
+    /// The same, with its waiting for one before.
+    Whole,
+}
+
+impl RouteFigures {
+    /// Median and 95th percentile.
+    fn of(&self, span: Span) -> Option<[f64; 2]> {
+        match span {
+            Span::App => Some([self.median_us, self.p95_us]),
+            Span::Whole => self.whole_us,
+        }
+    }
 }
 
 /// What each route took in an hour, from the latest times of each.
-pub fn figures(mut times: Vec<(String, Vec<Micros>)>) -> Vec<RouteFigures> {
-    times.retain(|(_, times)| times.len() >= MIN_ANSWERS);
-    times.sort_by_key(|(_, times)| std::cmp::Reverse(times.len()));
-    let of = |(route, mut times): (String, Vec<Micros>)| {
-        times.sort_unstable();
-        let at = |part: f64| times[(part * (times.len() - 1) as f64).round() as usize] as f64;
-        RouteFigures { route, answers: times.len(), median_us: at(0.5), p95_us: at(0.95) }
+pub fn figures(mut visits: Vec<RouteVisits>) -> Vec<RouteFigures> {
+    visits.retain(|visits| visits.app.len() >= MIN_ANSWERS);
+    visits.sort_by_key(|visits| std::cmp::Reverse(visits.app.len()));
+    let of = |RouteVisits { route, app, whole }| {
+        let answers = app.len();
+        let [median_us, p95_us] = middle(app).unwrap_or_default();
+        RouteFigures { route, answers, median_us, p95_us, whole_us: middle(whole) }
     };
-    times.into_iter().take(MAX_ROUTES).map(of).collect()
+    visits.into_iter().take(MAX_ROUTES).map(of).collect()
+}
+
+/// Median and 95th percentile. None: there are no times.
+fn middle(mut times: Vec<Micros>) -> Option<[f64; 2]> {
+    times.sort_unstable();
+    let last = times.len().checked_sub(1)?;
+    Some([0.5, 0.95].map(|part| times[(part * last as f64).round() as usize] as f64))
 }
 
 /// A day, hour by hour.
@@ -59,16 +88,18 @@ impl Hours {
     }
 
     /// With the same hour of the day, or where that is not known of a route, with all hours. None: no route is known.
-    pub fn compare(&self, hour: u32, now: &[RouteFigures]) -> Option<HourComparison> {
+    pub fn compare(&self, hour: u32, now: &[RouteFigures], span: Span) -> Option<HourComparison> {
         let (mut all, mut median_us, mut p95_us) = (0.0, [0.0; 2], [0.0; 2]);
         for now in now {
-            let Some([median, p95]) = self.before(hour % HOURS, &now.route) else { continue };
+            let (Some(before), Some(took)) = (self.before(hour % HOURS, &now.route, span), now.of(span)) else {
+                continue;
+            };
             let weight = now.answers as f64;
             all += weight;
-            for (sum, us) in median_us.iter_mut().zip([median, now.median_us]) {
+            for (sum, us) in median_us.iter_mut().zip([before[0], took[0]]) {
                 *sum += us * weight;
             }
-            for (sum, us) in p95_us.iter_mut().zip([p95, now.p95_us]) {
+            for (sum, us) in p95_us.iter_mut().zip([before[1], took[1]]) {
                 *sum += us * weight;
             }
         }
@@ -76,16 +107,18 @@ impl Hours {
             .then(|| HourComparison { median_us: median_us.map(|us| us / all), p95_us: p95_us.map(|us| us / all) })
     }
 
-    fn before(&self, hour: u32, route: &str) -> Option<[f64; 2]> {
-        let find = |figures: &Vec<RouteFigures>| figures.iter().find(|one| one.route == route).cloned();
-        if let Some(same) = self.0.get(&hour).and_then(find) {
-            return Some([same.median_us, same.p95_us]);
+    fn before(&self, hour: u32, route: &str, span: Span) -> Option<[f64; 2]> {
+        let find = |figures: &Vec<RouteFigures>| {
+            let one = figures.iter().find(|one| one.route == route)?;
+            Some((one.of(span)?, one.answers as f64))
+        };
+        if let Some((same, _)) = self.0.get(&hour).and_then(find) {
+            return Some(same);
         }
-        let others: Vec<RouteFigures> = self.0.values().filter_map(find).collect();
-        let all: f64 = others.iter().map(|one| one.answers as f64).sum();
-        let mean =
-            |of: fn(&RouteFigures) -> f64| others.iter().map(|one| of(one) * one.answers as f64).sum::<f64>() / all;
-        (all > 0.0).then(|| [mean(|one| one.median_us), mean(|one| one.p95_us)])
+        let others: Vec<([f64; 2], f64)> = self.0.values().filter_map(find).collect();
+        let all: f64 = others.iter().map(|(_, answers)| answers).sum();
+        let mean = |which: usize| others.iter().map(|(us, answers)| us[which] * answers).sum::<f64>() / all;
+        (all > 0.0).then(|| [mean(0), mean(1)])
     }
 }
 
@@ -107,16 +140,21 @@ impl std::fmt::Display for HourComparison {
 mod tests {
     use super::*;
 
+    fn visits(route: &str, app: Vec<Micros>, waited: Micros) -> RouteVisits {
+        let whole = app.iter().map(|us| us + waited).collect();
+        RouteVisits { route: route.into(), app, whole }
+    }
+
     fn hour(route: &str, us: Micros) -> Vec<RouteFigures> {
-        figures(vec![(route.into(), vec![us; 30])])
+        figures(vec![visits(route, vec![us; 30], 0)])
     }
 
     #[test]
     fn figures_of_routes_that_are_asked_for() {
-        let times = vec![("GET /few".into(), vec![1; 19]), ("GET /a".into(), (1..=100).collect())];
+        let times = vec![visits("GET /few", vec![1; 19], 0), visits("GET /a", (1..=100).collect(), 9)];
         let [a] = &figures(times)[..] else { panic!() };
-        assert_eq!((a.answers, a.median_us, a.p95_us), (100, 51.0, 95.0));
-        let many = (0..30).map(|number| (format!("GET /{number}"), vec![1; 20 + number])).collect();
+        assert_eq!((a.answers, a.median_us, a.p95_us, a.whole_us), (100, 51.0, 95.0, Some([60.0, 104.0])));
+        let many = (0..30).map(|number| visits(&format!("GET /{number}"), vec![1; 20 + number], 0)).collect();
         assert_eq!((figures(many).len(), MAX_ROUTES), (20, 20));
     }
 
@@ -125,13 +163,14 @@ mod tests {
         let mut before = Hours::default();
         before.keep(9, hour("GET /a", 50_000));
         before.keep(27, hour("GET /a", 10_000));
-        let slower = |hour_of_day, us| before.compare(hour_of_day, &hour("GET /a", us)).unwrap().is_slower();
+        let compare = |hour_of_day, now: &[RouteFigures]| before.compare(hour_of_day, now, Span::App);
+        let slower = |hour_of_day, us| compare(hour_of_day, &hour("GET /a", us)).unwrap().is_slower();
         assert!(!slower(9, 50_000) && slower(3, 50_000), "nine is a busy hour");
         assert!(slower(9, 56_000) && !slower(9, 54_000));
         // Not known: the mean of all, 30 ms.
         assert!(!slower(15, 32_000) && slower(15, 34_000));
-        assert_eq!(before.compare(9, &hour("GET /b", 1)), None);
-        let text = before.compare(9, &hour("GET /a", 56_000)).unwrap().to_string();
+        assert_eq!(compare(9, &hour("GET /b", 1)), None);
+        let text = compare(9, &hour("GET /a", 56_000)).unwrap().to_string();
         assert_eq!(text, "median 56 ms, p95 56 ms on the same routes, before 50 ms and 50 ms");
     }
 
@@ -139,6 +178,18 @@ mod tests {
     fn little_is_noise() {
         let mut before = Hours::default();
         before.keep(1, hour("GET /a", 1_000));
-        assert!(!before.compare(1, &hour("GET /a", 1_900)).unwrap().is_slower(), "less than a millisecond");
+        let compared = before.compare(1, &hour("GET /a", 1_900), Span::App).unwrap();
+        assert!(!compared.is_slower(), "less than a millisecond");
+    }
+
+    #[test]
+    fn what_visitors_wait_may_count() {
+        let mut before = Hours::default();
+        before.keep(1, figures(vec![visits("GET /a", vec![20_000; 30], 60_000)]));
+        let now = figures(vec![visits("GET /a", vec![25_000; 30], 0)]);
+        let is_slower = |span| before.compare(1, &now, span).map(|compared| compared.is_slower());
+        assert_eq!((is_slower(Span::App), is_slower(Span::Whole)), (Some(true), Some(false)));
+        let older: Vec<RouteFigures> = now.iter().map(|one| RouteFigures { whole_us: None, ..one.clone() }).collect();
+        assert_eq!(before.compare(1, &older, Span::Whole), None);
     }
 }

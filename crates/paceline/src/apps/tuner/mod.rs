@@ -1,10 +1,11 @@
-//! Self-tuning (`tune = "auto"`): the server tries settings of Ruby at quiet times, starts the application with what is
+//! Self-tuning (`tune = "auto"`): the server tries settings at quiet times, starts the application with what is
 //! proven, and gives it back if requests become slower. Runs on the front's main thread, one task for each site.
 //! It never decides anything: `rules` does; and it never serves or judges a request.
 //!
-//! Reading order: `rules` (what is done when), `hours` (what is compared), `trial` (the doctor as a child), `store` (what
-//! survives the server), `fingerprint` (what a result is true for).
+//! Reading order: `rules` (what is done when), `hours` (what is compared), `budget` (what memory there is), `trial` (the doctor
+//! as a child), `store` (what survives the server), `fingerprint` (what a result is true for).
 
+mod budget;
 mod fingerprint;
 mod hours;
 mod rules;
@@ -33,10 +34,11 @@ use super::{
     app::{App, Order, State},
     attempts::{Cause, Outcome, REPLACED},
     canary::{Expectation, Plan},
-    environment::Environment,
     found::StartableApp,
+    headroom::Headroom,
     reaper::Reaper,
     spawn,
+    tuned::Tuned,
 };
 use crate::{
     config::{SelfTuning, SiteConfig},
@@ -52,22 +54,25 @@ const MAX_CANARY: Duration = Duration::from_secs(60);
 const REQUESTS: u64 = 20;
 /// Set in tests on a busy machine: trials wait for nothing.
 const IMPATIENT: &str = "PACELINE_TUNE_IMPATIENT";
+/// How somebody tells an application its number of threads.
+const THREADS: [&str; 3] = ["RAILS_MAX_THREADS", "PUMA_MAX_THREADS", "MAX_THREADS"];
 /// One of so many threads may be busy when a trial begins.
 const QUIET: usize = 4;
 
 /// What generations are started with beside the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
-    pub environment: Environment,
+    pub tuned: Tuned,
     /// Of Gemfile.lock: with another one it is not used.
     pub lock: String,
 }
 
-/// What an earlier run of the server has tuned.
+/// What an earlier run of the server has tuned, unless somebody has set it since.
 pub fn kept(site: &SiteConfig) -> Option<Overlay> {
-    site.tune.as_ref()?;
+    let tune = site.tune.as_ref()?;
     let kept = store::load(&store::path(site)?, &site.root).kept?;
-    Some(Overlay { environment: kept.change.environment, lock: kept.fingerprint.lock })
+    let is_tunable = tune.kinds.contains(&kept.change.kind);
+    is_tunable.then_some(Overlay { tuned: kept.change.tuned, lock: kept.fingerprint.lock })
 }
 
 /// Tunes one site.
@@ -90,7 +95,7 @@ pub fn begin(app: &Arc<App>, control: Option<&PathBuf>, reaper: &Reaper, log: &L
     let log = log.of(&site.name);
     let say = |why: &str| log.event(Name::Notice, format!("{}: tune = \"auto\" does nothing: {why}", site.name));
     if settings.kinds.is_empty() {
-        return say("yjit and gc are set");
+        return say("what it may try (tune_kinds) is set");
     }
     let Some(control) = control.cloned() else { return say("there is no control socket (control = \"off\")") };
     let Some(file) = store::path(&site) else { return say("there is no folder for what it learns (HOME is not set)") };
@@ -124,7 +129,9 @@ impl SiteTuning {
         let depth = app.queue.depth();
         let is_calm = depth.waiting == 0 && depth.busy * QUIET <= depth.busy + depth.idle;
         let (site, release) = (self.site.clone(), current.release.clone());
-        let (ruby, kinds) = (fingerprint::ruby(&current.versions), self.settings.kinds.clone());
+        let configured = overview.tuned.settings.applied_to(&self.site);
+        let kinds = undecided(&self.settings.kinds, &configured, &app.settings());
+        let ruby = fingerprint::ruby(&current.versions);
         let seen = spawn_blocking(move || {
             let run_as = StartableApp::at(&site).ok()?.run_as(&site).ok()?;
             let fingerprint = Fingerprint {
@@ -139,8 +146,10 @@ impl SiteTuning {
             // An application that was loaded by somebody else is not ours to start.
             is_ready: overview.restarts == 0 && current.preloader.is_some() && !current.versions.is_empty(),
             is_quiet: is_impatient() || is_calm && is_machine_quiet,
+            is_waiting: depth.waiting > 0,
             fingerprint,
-            environment: overview.environment.clone(),
+            tuned: overview.tuned.clone(),
+            worker_memory: overview.headroom.as_ref().map(Headroom::worker),
             kinds,
         }
     }
@@ -154,8 +163,11 @@ impl SiteTuning {
                 Act::Save => self.save().await,
                 Act::GiveBack => self.give_back().await,
                 Act::Trial(kinds) => {
-                    let end = self.trial(&kinds).await;
-                    acts.extend(self.tuner.trial_ended(clock::unix_seconds(), end));
+                    let (end, now) = (self.trial(&kinds).await, clock::unix_seconds());
+                    let (workers, room) = self.memory().await;
+                    let limits = self.site.limits;
+                    let shortage = |change: &Change| budget::shortage(change, &limits, workers, room.as_ref());
+                    acts.extend(self.tuner.trial_ended(now, end, shortage));
                 }
                 Act::Canary(change) => {
                     let end = self.canary(&change).await;
@@ -207,14 +219,14 @@ impl SiteTuning {
             time: self.settings.every.min(MAX_CANARY),
             requests: REQUESTS,
             expectation,
-            environment: Some(change.environment.clone()),
+            tuned: Some(change.tuned.clone()),
             settings: None,
         };
         let Some(outcome) = self.restart(Some(plan)).await else {
             return CanaryEnd::Undecided("the application is stopping".into());
         };
         match outcome {
-            Outcome::Serves { text, .. } if self.is_started_with(&change.environment).await => CanaryEnd::Serves(
+            Outcome::Serves { text, .. } if self.is_started_with(&change.tuned).await => CanaryEnd::Serves(
                 text.split_once("; as a canary ").map_or(text.clone(), |(_, figures)| figures.to_owned()),
             ),
             Outcome::Serves { .. } => CanaryEnd::Undecided("another generation serves".into()),
@@ -225,9 +237,16 @@ impl SiteTuning {
         }
     }
 
-    async fn is_started_with(&self, environment: &Environment) -> bool {
+    async fn is_started_with(&self, tuned: &Tuned) -> bool {
         let Some(app) = self.app.upgrade() else { return false };
-        app.overview().await.environment == *environment
+        app.overview().await.tuned == *tuned
+    }
+
+    /// How many workers there are to be, and the last figures of their memory.
+    async fn memory(&self) -> (usize, Option<Headroom>) {
+        let Some(app) = self.app.upgrade() else { return (0, None) };
+        let overview = app.overview().await;
+        (overview.workers_wanted, overview.headroom)
     }
 
     async fn give_back(&self) {
@@ -253,6 +272,19 @@ fn is_impatient() -> bool {
     std::env::var_os(IMPATIENT).is_some()
 }
 
+/// Those that are in force as they were configured (with what is tuned): others were applied since (`paceline doctor apply`).
+fn undecided(kinds: &[Kind], configured: &SiteConfig, in_force: &SiteConfig) -> Vec<Kind> {
+    let (then, now) = (&configured.tuning, &in_force.tuning);
+    let is_same = |kind: &Kind| match kind {
+        Kind::Yjit => then.yjit == now.yjit,
+        Kind::GcSettings => then.gc == now.gc && configured.env == in_force.env,
+        Kind::TooFewThreads => (configured.threads_min, configured.threads) == (in_force.threads_min, in_force.threads),
+        Kind::Allocator => (then.jemalloc, then.malloc_arenas) == (now.jemalloc, now.malloc_arenas),
+        _ => false,
+    };
+    kinds.iter().copied().filter(is_same).collect()
+}
+
 /// Those of which nothing is in the environment that the application is started in.
 fn unset(kinds: &[Kind], env: &BTreeMap<OsString, OsString>) -> Vec<Kind> {
     let has = |wanted: &dyn Fn(&str, &str) -> bool| {
@@ -261,6 +293,11 @@ fn unset(kinds: &[Kind], env: &BTreeMap<OsString, OsString>) -> Vec<Kind> {
     let is_set = |kind: &Kind| match kind {
         Kind::Yjit => has(&|name, value| name == "RUBY_YJIT_ENABLE" || name == "RUBYOPT" && value.contains("jit")),
         Kind::GcSettings => has(&|name, _| name.starts_with("RUBY_GC_")),
+        Kind::TooFewThreads => has(&|name, _| THREADS.contains(&name)),
+        Kind::Allocator => has(&|name, value| match name {
+            "LD_PRELOAD" | "GLIBC_TUNABLES" => value.contains("malloc"),
+            _ => name.starts_with("MALLOC_"),
+        }),
         _ => true,
     };
     kinds.iter().copied().filter(|kind| !is_set(kind)).collect()
@@ -275,19 +312,49 @@ pub fn overlay_for(overlay: Option<Overlay>, root: &std::path::Path, run_as: &Ru
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::config::{RubyTuning, TunedSettings};
+
+    const ALL: [Kind; 4] = [Kind::Yjit, Kind::GcSettings, Kind::TooFewThreads, Kind::Allocator];
+
+    #[test]
+    fn what_somebody_has_applied_is_left_alone() {
+        let site = SiteConfig::with_defaults(Path::new("/srv/shop"), "production");
+        let settings = TunedSettings { threads: Some((1, 9)), ..TunedSettings::default() };
+        let tuned = settings.applied_to(&site);
+        assert_eq!(undecided(&ALL, &tuned, &tuned), ALL);
+        let left = |in_force: SiteConfig| {
+            let kept = undecided(&ALL, &site, &in_force);
+            ALL.into_iter().filter(|kind| !kept.contains(kind)).collect::<Vec<_>>()
+        };
+        assert_eq!(left(tuned), [Kind::TooFewThreads]);
+        let with = |tuning: RubyTuning| SiteConfig { tuning, ..site.clone() };
+        assert_eq!(left(with(RubyTuning { jemalloc: true, ..site.tuning.clone() })), [Kind::Allocator]);
+        assert_eq!(left(with(RubyTuning { yjit: "on".into(), ..site.tuning.clone() })), [Kind::Yjit]);
+        let env = [("RUBY_GC_HEAP_FREE_SLOTS".to_owned(), "200000".to_owned())].into();
+        assert_eq!(left(SiteConfig { env, ..site.clone() }), [Kind::GcSettings]);
+    }
 
     #[test]
     fn what_somebody_has_set_is_left_alone() {
-        let both = [Kind::Yjit, Kind::GcSettings];
         let of = |pairs: &[(&str, &str)]| {
             let env = pairs.iter().map(|(name, value)| (name.into(), value.into())).collect();
-            unset(&both, &env)
+            unset(&ALL, &env)
         };
-        assert_eq!(of(&[("RUBYOPT", "-W0"), ("PATH", "/jit")]), both);
-        for own in [("RUBY_YJIT_ENABLE", "0"), ("RUBYOPT", "--disable-yjit")] {
-            assert_eq!(of(&[own]), [Kind::GcSettings]);
+        assert_eq!(of(&[("RUBYOPT", "-W0"), ("PATH", "/jit"), ("LD_PRELOAD", "/opt/a.so")]), ALL);
+        for (own, kind) in [
+            (("RUBY_YJIT_ENABLE", "0"), Kind::Yjit),
+            (("RUBYOPT", "--disable-yjit"), Kind::Yjit),
+            (("RUBY_GC_MALLOC_LIMIT", "1"), Kind::GcSettings),
+            (("RAILS_MAX_THREADS", "3"), Kind::TooFewThreads),
+            (("LD_PRELOAD", "/usr/lib/libtcmalloc.so.4"), Kind::Allocator),
+            (("MALLOC_ARENA_MAX", "4"), Kind::Allocator),
+            (("GLIBC_TUNABLES", "glibc.malloc.arena_max=1"), Kind::Allocator),
+        ] {
+            let others: Vec<Kind> = ALL.into_iter().filter(|other| *other != kind).collect();
+            assert_eq!(of(&[own]), others, "{own:?}");
         }
-        assert_eq!(of(&[("RUBY_GC_MALLOC_LIMIT", "1")]), [Kind::Yjit]);
     }
 }

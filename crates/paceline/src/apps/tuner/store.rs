@@ -1,5 +1,5 @@
 //! What self-tuning remembers of a site, in the state folder of the server's account: a file of mode 0600 with figures of
-//! routes and settings of Ruby. It never lies in the application's folder, and never follows a link.
+//! routes and settings. It never lies in the application's folder, and never follows a link.
 
 use std::{
     io,
@@ -35,7 +35,7 @@ pub fn path(site: &SiteConfig) -> Option<PathBuf> {
 pub fn load(path: &Path, root: &Path) -> TuneState {
     let found = private_file::read(path, MAX).ok().and_then(|bytes| serde_json::from_slice::<StateFile>(&bytes).ok());
     let found = found.filter(|file| file.format == FORMAT && file.state.root == root).map(|file| file.state);
-    let is_tuning = |state: &TuneState| state.kept.as_ref().is_none_or(|kept| kept.change.environment.is_tuning());
+    let is_tuning = |state: &TuneState| state.kept.as_ref().is_none_or(|kept| kept.change.tuned.is_tuning());
     found.filter(is_tuning).unwrap_or_else(|| TuneState::new(root))
 }
 
@@ -53,20 +53,30 @@ mod tests {
         },
         *,
     };
-    use crate::{apps::environment::Environment, config::test_folder::Folder};
+    use crate::{
+        apps::{environment::Environment, tuned::Tuned},
+        config::{test_folder::Folder, TunedSettings},
+        workers::dispatch::queue::RouteVisits,
+    };
     use doctor::candidate::Kind;
 
     fn state(option: &str) -> TuneState {
         let environment = Environment { ruby_options: vec![option.into()], ..Environment::default() };
-        let change = Change { kind: Kind::Yjit, short: "YJIT".into(), environment, gains: Vec::new() };
+        of(Kind::Yjit, Tuned { environment, ..Tuned::default() })
+    }
+
+    fn of(kind: Kind, tuned: Tuned) -> TuneState {
+        let change = Change { kind, short: "YJIT".into(), tuned, gains: Vec::new(), memory: None };
         let mut before = Hours::default();
-        before.keep(9, figures(vec![("GET /a".into(), vec![7; 30])]));
+        let visits = RouteVisits { route: "GET /a".into(), app: vec![7; 30], whole: vec![9; 30] };
+        before.keep(9, figures(vec![visits]));
         let kept = KeptChange {
             change,
             fingerprint: Fingerprint::default(),
             since: 1.0,
             live: String::new(),
             before,
+            memory_before: Some(9),
             compared: 0,
             slower: 0,
             is_proven: false,
@@ -90,5 +100,35 @@ mod tests {
         fs::write(&file, "{\"format\":2}").unwrap();
         assert_eq!(load("/srv/shop").kept, None);
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn settings_are_remembered_within_their_bounds() {
+        let folder = Folder::with(&[]);
+        let file = folder.0.join("tune-shop.json");
+        let saved = |threads| {
+            let settings = TunedSettings { threads: Some(threads), ..TunedSettings::default() };
+            save(&file, &of(Kind::TooFewThreads, Tuned { settings, ..Tuned::default() })).unwrap();
+            load(&file, Path::new("/srv/shop")).kept.map(|kept| kept.change.tuned.to_string())
+        };
+        assert_eq!((saved((1, 9)), saved((1, 9_000))), (Some("threads = 9".into()), None));
+    }
+
+    /// As Paceline wrote it when it tuned settings of Ruby alone.
+    #[test]
+    fn a_file_of_an_older_server() {
+        let folder = Folder::with(&[(
+            "tune-shop.json",
+            r#"{"format":1,"state":{"root":"/srv/shop","kept":{"change":{"kind":"yjit","short":"YJIT","environment":
+            {"set":{},"unset":[],"ruby_options":["--yjit"]},"gains":[{"route":"GET /a","gain_us":4.0,"low_us":3.0,"high_us":5.0,
+            "of_us":9.0}]},"fingerprint":{"ruby":"ruby 3.1.2","lock":"","code":"c"},"since":1.0,"live":"it saves 4 ms","before":
+            {"9":[{"route":"GET /a","answers":30,"median_us":7.0,"p95_us":7.0}]},"compared":2,"slower":1,"is_proven":false},
+            "rejected":[],"nothing_for":null}}"#,
+        )]);
+        let kept = load(&folder.0.join("tune-shop.json"), Path::new("/srv/shop")).kept.expect("kept");
+        assert_eq!(
+            (kept.change.tuned.to_string().as_str(), kept.compared, kept.memory_before),
+            ("RUBYOPT=--yjit", 2, None)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! A trial: `paceline doctor` as a child of the server, with the lowest priority, for settings of Ruby alone. What it prints
-//! is read as a result. It never takes longer than it may, and ends with the server.
+//! A trial: `paceline doctor` as a child of the server, with the lowest priority, for settings alone. What it prints is read
+//! as a result. It never takes longer than it may, and ends with the server.
 
 use std::{
     env, io,
@@ -14,11 +14,15 @@ use serde_json::Value;
 use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver, time::timeout};
 
 use super::rules::{Change, TrialEnd};
-use crate::apps::{
-    environment::Environment,
-    processes::BECOME,
-    reaper::{Exit, Reaper},
-    spawn::MANAGERS,
+use crate::{
+    apps::{
+        environment::Environment,
+        processes::BECOME,
+        reaper::{Exit, Reaper},
+        spawn::MANAGERS,
+        tuned::Tuned,
+    },
+    config::TunedSettings,
 };
 
 /// Where a doctor that the server starts finds the server's own arguments, as a JSON array of texts: it is to start the
@@ -123,19 +127,22 @@ fn last_line(said: &[u8]) -> String {
     line.chars().filter(|letter| !letter.is_control()).take(300).collect()
 }
 
-/// The best change of the environment in a report of the doctor.
+/// The best change in a report of the doctor: what saves time goes before what saves memory.
 fn result(report: &[u8]) -> TrialEnd {
     let Ok(report) = serde_json::from_slice::<Value>(report) else {
         return TrialEnd::Failed("paceline doctor printed no report".into());
     };
-    let advice = report["advice"].as_array().into_iter().flatten().filter(|one| one["trial"] == "environment");
-    let saved = |one: &&Value| one["saved_us"].as_f64().unwrap_or(0.0);
-    let best = advice.max_by(|one, other| saved(one).total_cmp(&saved(other)));
-    if let Some(change) = best.and_then(change) {
+    let advice = || report["advice"].as_array().into_iter().flatten();
+    let saved = |one: &Value| one["saved_us"].as_f64().unwrap_or(0.0);
+    let changes = advice().filter_map(|one| Some((saved(one), change(one)?)));
+    if let Some((_, change)) = changes.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
         return TrialEnd::Found(change);
     }
     let others = || report["others"].as_array().into_iter().flatten();
     // What could not be tried is tried another time.
+    if let Some(one) = advice().find(|one| one["trial"] == "untried") {
+        return TrialEnd::Failed(last_line(one["trial_note"].as_str().unwrap_or_default().as_bytes()));
+    }
     if let Some(one) = others().find(|one| one["standing"] == "failed") {
         return TrialEnd::Failed(last_line(one["why"].as_str().unwrap_or_default().as_bytes()));
     }
@@ -156,9 +163,22 @@ fn in_short(other: &Value) -> Option<String> {
     Some(last_line(format!("{}: {why}", other["short"].as_str()?).as_bytes()))
 }
 
+/// None: it was not tried, or is none that may be tuned.
 fn change(advice: &Value) -> Option<Change> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let environment: Environment = serde_json::from_value(advice["environment"].clone()).ok()?;
+    let trial = advice["trial"].as_str()?;
+    let tuned = match trial {
+        "environment" => {
+            let environment: Environment = serde_json::from_value(advice["environment"].clone()).ok()?;
+            Tuned { environment, ..Tuned::default() }
+        }
+        // As the setting that it is: where a library lies the server finds by itself.
+        "load" | "memory" => {
+            let settings = TunedSettings::parse(advice["fix"]["setting"].as_str()?)?;
+            Tuned { settings, ..Tuned::default() }
+        }
+        _ => return None,
+    };
     let gain = |gain: &Value| {
         let [gain_us, low_us, high_us, of_us] =
             ["gain_us", "low_us", "high_us", "of_us"].map(|name| gain[name].as_f64());
@@ -170,12 +190,15 @@ fn change(advice: &Value) -> Option<Change> {
             of_us: of_us?,
         })
     };
-    let gains = advice["gains"].as_array().into_iter().flatten().filter_map(gain).filter(|gain| gain.low_us > 0.0);
+    // Of the others no gain is one of requests on routes.
+    let of_routes = advice["gains"].as_array().filter(|_| trial == "environment").into_iter().flatten();
+    let gains = of_routes.filter_map(gain).filter(|gain| gain.low_us > 0.0);
     Some(Change {
         kind: serde_json::from_value(advice["kind"].clone()).ok()?,
         short: text(&advice["short"])?,
-        environment,
+        tuned,
         gains: gains.take(doctor::live::MAX_ROUTES).collect(),
+        memory: advice["memory"].as_i64().filter(|_| trial == "load"),
     })
 }
 
@@ -200,7 +223,7 @@ mod tests {
         let all = json!({ "advice": [advice("gc_settings", 9.0), advice("yjit", 20.0), patch], "others": [] });
         let TrialEnd::Found(change) = found(all) else { panic!() };
         assert_eq!((change.kind, change.short.as_str(), change.gains.len()), (Kind::Yjit, "yjit", 1));
-        assert_eq!(change.environment.to_string(), "RUBYOPT=--yjit");
+        assert_eq!(change.tuned.to_string(), "RUBYOPT=--yjit");
         let others = json!([{ "standing": "not_worth", "short": "YJIT", "why": "+0.4 %, noise" }, { "standing": "changes", "short": "GC" }]);
         let nothing = TrialEnd::Nothing(" (YJIT: +0.4 %, noise; GC: pages change)".into());
         assert_eq!(found(json!({ "advice": [], "others": others })), nothing);
@@ -208,6 +231,32 @@ mod tests {
         let failed = json!({ "advice": [], "others": [{ "standing": "failed", "why": "it did not start" }] });
         assert_eq!(found(failed), TrialEnd::Failed("it did not start".into()));
         assert!(matches!(result(b"oops"), TrialEnd::Failed(_)));
+    }
+
+    #[test]
+    fn settings_in_a_report() {
+        let of = |advice: Value| result(json!({ "advice": [advice], "others": [] }).to_string().as_bytes());
+        let found = |advice: Value| match of(advice) {
+            TrialEnd::Found(change) => (change.tuned.to_string(), change.gains.len(), change.memory),
+            other => panic!("{other:?}"),
+        };
+        let with = |kind: &str, trial: &str, setting: Value, memory: i64| {
+            let mut advice = advice(kind, 0.0);
+            (advice["trial"], advice["memory"]) = (trial.into(), memory.into());
+            advice["fix"] = json!({ "line": "as it is shown", "setting": setting });
+            advice["environment"] =
+                json!({ "set": { "LD_PRELOAD": "/usr/lib/libjemalloc.so.2" }, "unset": [], "ruby_options": [] });
+            advice
+        };
+        let threads = with("too_few_threads", "load", "threads = 9".into(), 5_000_000);
+        assert_eq!(found(threads), ("threads = 9".into(), 0, Some(5_000_000)));
+        let jemalloc = with("allocator", "memory", "allocator = \"jemalloc\"".into(), -50_000_000);
+        assert_eq!(found(jemalloc), ("allocator = \"jemalloc\"".into(), 0, None));
+        let arenas = with("allocator", "memory", "malloc_arenas = 2".into(), -50_000_000);
+        assert!(matches!(of(arenas), TrialEnd::Failed(_)), "it may not be tuned");
+        let mut untried = with("too_few_threads", "untried", "threads = 9".into(), 0);
+        untried["trial_note"] = "the machine was busy".into();
+        assert_eq!(of(untried), TrialEnd::Failed("the machine was busy".into()), "nothing was proved");
     }
 
     #[test]

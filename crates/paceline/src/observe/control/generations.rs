@@ -109,7 +109,8 @@ mod tests {
             workers_wanted: 1,
             restarts: 0,
             generations: vec![generation],
-            environment: Default::default(),
+            tuned: Default::default(),
+            headroom: None,
             processes: Vec::new(),
         };
         let told = of_app(&overview);

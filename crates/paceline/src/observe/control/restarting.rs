@@ -125,7 +125,7 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
         time: Duration::from_secs_f64(number("for", 60.0, 0.1..=86_400.0)?),
         requests: number("requests", 20.0, 0.0..=1e9)? as u64,
         expectation: expectation(&said["expect"])?.map(Arc::new),
-        environment: None,
+        tuned: None,
         settings: None,
     }))
 }
@@ -221,7 +221,7 @@ mod tests {
         let plan = |said| plan(&said).map_err(|refusal| refusal.why);
         assert_eq!(plan(json!({})), Ok(None));
         let time = Duration::from_secs(60);
-        let five = Plan { part: 500, time, requests: 20, expectation: None, environment: None, settings: None };
+        let five = Plan { part: 500, time, requests: 20, expectation: None, tuned: None, settings: None };
         assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five.clone())));
         let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0, ..five };
         assert_eq!(plan(json!({ "canary": 12.5, "for": 5, "requests": 0 })), Ok(Some(other)));

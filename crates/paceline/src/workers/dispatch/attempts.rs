@@ -141,6 +141,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             }
         }
         self.given = clock::now();
+        lease.waited = self.given.saturating_sub(exchange.timeline.queued);
         exchange.timeline.handed_over = self.given;
         exchange.live.step(Step::App, self.given);
         self.holder = (lease.worker, lease.channel().thread);

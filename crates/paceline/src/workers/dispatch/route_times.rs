@@ -25,6 +25,11 @@ impl RouteTimes {
         }
         times.push(took);
     }
+
+    /// Those of a route, which are forgotten.
+    pub fn take(&mut self, route: Route) -> Vec<Micros> {
+        self.0.remove(&route).unwrap_or_default()
+    }
 }
 
 impl Deref for RouteTimes {

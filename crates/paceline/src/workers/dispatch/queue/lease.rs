@@ -51,6 +51,8 @@ pub struct Lease {
     pub(super) request: InHand,
     /// Its route has been told how long it took.
     pub(super) learned: bool,
+    /// How long the request had waited for it.
+    pub waited: Micros,
     /// Microseconds that the app took, as the worker measured.
     pub app_time: Option<Micros>,
     /// Objects that the process allocated while the request ran, as the worker counted.
@@ -241,7 +243,7 @@ impl Inner {
     pub(super) fn learn(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
         self.expectations.end(lease.route, held, now);
         if let (Some(times), Some(held)) = (&mut self.times, held) {
-            times.note(lease.route, held);
+            times.note(lease.route, held, lease.waited);
         }
     }
 }

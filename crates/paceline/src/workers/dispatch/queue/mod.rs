@@ -32,6 +32,7 @@ pub use self::{
     pipe::{Offer, BUDGET},
     share::OutcomeSlot,
     streams::StreamThreads,
+    times::RouteVisits,
     work::RouteWork,
 };
 use self::{
@@ -41,10 +42,7 @@ use self::{
     pipe::{post, Pipe, QUICK},
     share::Share,
 };
-use super::{
-    expectations::{Expectations, ExpectedTime, Route},
-    route_times::RouteTimes,
-};
+use super::expectations::{Expectations, ExpectedTime, Route};
 use crate::{
     support::clock::Micros,
     workers::protocol::{channel::Channel, hang_up::HangUp},
@@ -123,7 +121,7 @@ struct Inner {
     /// None: all workers are alike.
     share: Option<Share>,
     /// None: nobody wants to know.
-    times: Option<RouteTimes>,
+    times: Option<times::VisitTimes>,
     /// Channels that are given back go there.
     successor: Option<Arc<Queue>>,
 }
@@ -356,6 +354,7 @@ impl Queue {
             quick: expected.mean <= QUICK,
             request,
             learned: false,
+            waited: 0,
             app_time,
             allocated,
             noted,

@@ -294,6 +294,7 @@ impl Lease {
             quick: follower.quick,
             request,
             learned: false,
+            waited: 0,
             app_time: None,
             allocated: 0,
             noted: None,

@@ -1,7 +1,31 @@
 //! The times that the queue keeps of each route, for those who compare hours (`tune`). It decides nothing.
 
-use super::Queue;
-use crate::support::clock::Micros;
+use super::{Queue, Route};
+use crate::{support::clock::Micros, workers::dispatch::route_times::RouteTimes};
+
+/// What the latest requests of each route took.
+#[derive(Debug, Default)]
+pub(super) struct VisitTimes {
+    app: RouteTimes,
+    whole: RouteTimes,
+}
+
+/// The latest requests of a route, in the order in which they ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteVisits {
+    pub route: String,
+    /// What each took of a thread.
+    pub app: Vec<Micros>,
+    /// The same, with what it waited for that thread before.
+    pub whole: Vec<Micros>,
+}
+
+impl VisitTimes {
+    pub(super) fn note(&mut self, route: Route, held: Micros, waited: Micros) {
+        self.app.note(route, held);
+        self.whole.note(route, held.saturating_add(waited));
+    }
+}
 
 impl Queue {
     /// From now on times are kept.
@@ -10,11 +34,15 @@ impl Queue {
     }
 
     /// What was kept since the last time, by the names of the routes.
-    pub fn take_times(&self) -> Vec<(String, Vec<Micros>)> {
+    pub fn take_times(&self) -> Vec<RouteVisits> {
         let mut inner = self.lock();
-        let times = inner.times.as_mut().map(std::mem::take).unwrap_or_default();
-        let label = |route| inner.expectations.label(route).filter(|label| !label.is_empty());
-        times.into_iter().filter_map(|(route, times)| Some((label(route)?.to_string(), times))).collect()
+        let VisitTimes { app, mut whole } = inner.times.as_mut().map(std::mem::take).unwrap_or_default();
+        let name = |route| inner.expectations.label(route).filter(|label| !label.is_empty());
+        let visits = |(route, app)| {
+            let whole = whole.take(route);
+            Some(RouteVisits { route: name(route)?.to_string(), app, whole })
+        };
+        app.into_iter().filter_map(visits).collect()
     }
 }
 
@@ -28,8 +56,9 @@ mod tests {
         assert!(queue.take_times().is_empty());
         queue.keep_times();
         let route = queue.lock().expectations.know("GET", "/beers/1");
-        queue.lock().times.as_mut().unwrap().note(route, 7);
-        assert_eq!(queue.take_times(), [("GET /beers/*".to_owned(), vec![7])]);
+        queue.lock().times.as_mut().unwrap().note(route, 7, 4);
+        let visits = RouteVisits { route: "GET /beers/*".into(), app: vec![7], whole: vec![11] };
+        assert_eq!(queue.take_times(), [visits]);
         assert!(queue.take_times().is_empty());
     }
 }
