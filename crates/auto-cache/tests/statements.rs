@@ -183,8 +183,19 @@ fn reads_in_postgresql() {
         ("SELECT * FROM posts WHERE id = 1 UNION SELECT * FROM posts WHERE id = 2", &[], "posts[]"),
         ("SHOW search_path", &[], "volatile:SHOW"),
         ("SELECT * FROM posts WHERE id = $$1$$", &[], "posts[id=(1)]"),
+        ("SELECT relname FROM pg_catalog.pg_class", &[], ""),
+        ("SELECT count(*) FROM pg_stat_activity", &[], "everything volatile:pg_stat_activity"),
     ];
     compare(cases.iter().map(|(sql, bound, expected)| (*sql, read(Postgres, sql, bound), *expected)));
+}
+
+/// As the gem tells one.
+#[test]
+fn what_another_server_has_is_never_known() {
+    let mut schema = schema(Postgres);
+    schema.view("rates", "SELECT * FROM unknown(foreign)");
+    let read = Shape::parse("SELECT * FROM rates WHERE id = 1", &schema).read(&[], &schema);
+    assert_eq!(show_read(&read), "everything volatile:rates");
 }
 
 #[test]

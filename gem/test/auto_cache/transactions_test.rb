@@ -66,6 +66,24 @@ class AutoCacheTransactionsTest < Paceline::Test
     assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("SAVEPOINT one", "DELETE FROM a", "COMMIT").grep(Array)
   end
 
+  def test_a_commit_that_begins_the_next_transaction
+    lines = run_all("BEGIN", "DELETE FROM a", "COMMIT AND CHAIN", "DELETE FROM b", "COMMIT")
+    assert_equal [[:intend, ["DELETE FROM a"]], "COMMIT AND CHAIN", [:done, "commit"], "DELETE FROM b", [:intend, ["DELETE FROM b"]], "COMMIT", [:done, "commit"]],
+                 lines.last(7)
+    @notes.lines.clear
+    lines = run_all("BEGIN", "DELETE FROM a", "COMMIT AND NO CHAIN", "DELETE FROM b")
+    assert_equal [[:intend, ["DELETE FROM b"]], "DELETE FROM b", [:done, "commit"]], lines.last(3)
+    @notes.lines.clear
+    lines = run_all("BEGIN", "DELETE FROM a", "ROLLBACK WORK AND CHAIN", "DELETE FROM b", "COMMIT")
+    assert_equal [[:intend, ["DELETE FROM b"]], [:done, "commit"]], lines.grep(Array)
+  end
+
+  def test_a_commit_in_two_phases
+    assert_empty run_all("BEGIN", "DELETE FROM a", "PREPARE TRANSACTION 'x'").grep(Array)
+    assert_equal [[:intend, ["DELETE FROM b"]], "DELETE FROM b", [:done, "commit"]], run_all("DELETE FROM b").last(3)
+    assert_equal [[:intend, ["UNKNOWN"]], "COMMIT PREPARED 'x'", [:done, "commit"]], run_all("COMMIT PREPARED 'x'").last(3)
+  end
+
   def test_the_savepoint_that_began_a_transaction_ends_it
     lines = run_all("SAVEPOINT one", "DELETE FROM a", "SAVEPOINT one", "DELETE FROM b", "RELEASE one", "RELEASE SAVEPOINT one")
     assert_equal [[:intend, ["DELETE FROM a", "DELETE FROM b"]], "RELEASE SAVEPOINT one", [:done, "commit"]], lines.last(3)

@@ -112,7 +112,7 @@ module Paceline
             LEFT JOIN pg_type t ON t.oid = a.atttypid
             LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
             LEFT JOIN pg_collation l ON l.oid = a.attcollation
-            WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+            WHERE c.relkind IN ('r', 'p', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
           SQL
           columns.each do |table, found|
             tell("T", table)
@@ -129,11 +129,21 @@ module Paceline
         end
 
         def others
+          # What is in a foreign table another server writes, and nobody tells of it.
+          rows("SELECT relname FROM pg_class WHERE relkind = 'f'").each { |(name)| tell("V", name, "SELECT * FROM unknown(foreign)") }
+          # A table that others inherit from (partitions, too) is read and written with them, and theirs. Views come after it.
+          rows(<<~SQL).each { |parent, child| tell("V", parent, "SELECT * FROM #{@connection.quote_column_name(child)}") }
+            SELECT p.relname, c.relname
+            FROM (
+              WITH RECURSIVE heirs(parent, child) AS (
+                SELECT inhparent, inhrelid FROM pg_inherits
+                UNION SELECT h.parent, i.inhrelid FROM heirs h JOIN pg_inherits i ON i.inhparent = h.child
+              )
+              SELECT parent, child FROM heirs
+            ) h
+            JOIN pg_class p ON p.oid = h.parent JOIN pg_class c ON c.oid = h.child
+          SQL
           rows("SELECT viewname, definition FROM pg_views WHERE schemaname NOT IN ('pg_catalog', 'information_schema')").each { |view| tell("V", *view) }
-          # A table that others inherit from (partitions, too) is read and written with them.
-          rows("SELECT p.relname, c.relname FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid").each do |parent, child|
-            tell("V", parent, "SELECT * FROM #{@connection.quote_column_name(child)}")
-          end
           # The function's source, as far as it is SQL; another language's is no SQL that can be read, so it may do anything.
           rows(<<~SQL).each { |table, language, source| tell("R", table, language == "plpgsql" ? source : "unknown(#{language})") }
             SELECT c.relname, l.lanname, p.prosrc FROM pg_trigger t

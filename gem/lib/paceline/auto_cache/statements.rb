@@ -9,6 +9,8 @@ module Paceline
       COMMENTED = %r{\A(?>(?:\s|/\*.*?\*/|--[^\n]*\n)*)}m
       READS = /#{COMMENTED.source}(?:[(;]\s*)*(SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/im
       CONTROL = /#{COMMENTED.source}(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/im
+      # From then on the transaction is no connection's, and any may commit it (COMMIT PREPARED).
+      PREPARE = /#{COMMENTED.source}PREPARE\s+TRANSACTION\b/im
       # The front has to learn the schema once more: the verbs of its shape.rs, also behind another statement.
       SCHEMA = /(?:#{COMMENTED.source}|;\s*)(?:CREATE|ALTER|DROP|ATTACH|DETACH|REFRESH|GRANT|REVOKE|COMMENT)\b/im
       # In place of statements that are too many: anything is written. The second one says it of the schema, too.

@@ -9,6 +9,9 @@ module Paceline
     class Transactions
       # Statements that are kept of one transaction. One that has more changed anything.
       MAX = 1000
+      # The next transaction begins at once.
+      CHAIN = /\A\s+CHAIN\b/i
+      private_constant :CHAIN
 
       # Of a connection (an adapter of Active Record, a driver's connection).
       def self.of(connection)
@@ -35,12 +38,13 @@ module Paceline
           AutoCache.recording&.writes!
           several(sql, values, &block)
         elsif (control = Statements::CONTROL.match(sql))
-          control(control[1].upcase, !control[2].nil?, control[3], &block)
+          chains = control[3].casecmp?("AND") && CHAIN.match?(control.post_match)
+          control(control[1].upcase, !control[2].nil?, control[3], chains, &block)
         elsif Statements.read?(sql)
           yield
         else
           AutoCache.recording&.writes!
-          written(sql, values, &block)
+          written(sql, values, &block).tap { reset if Statements::PREPARE.match?(sql) }
         end
       end
 
@@ -75,12 +79,15 @@ module Paceline
         @pending.size < MAX ? @pending << entry : @pending[0] = [Statements.anything([@pending[0], entry]), [], nil]
       end
 
-      def control(verb, to, name, &)
+      def control(verb, to, name, chains, &)
         case verb
-        when "COMMIT", "END" then commit(&)
+        when "COMMIT", "END"
+          # What was prepared, maybe by another process, nobody knows here.
+          name.casecmp?("PREPARED") ? announce([[Statements.anything([]), [], nil]], &) : commit(chains, &)
         when "ROLLBACK", "ABORT"
           result = yield
           to ? back_to(name) : reset
+          @state = :open if chains
           result
         when "RELEASE" then release(name, &)
         else
@@ -103,9 +110,10 @@ module Paceline
         result
       end
 
-      def commit
+      def commit(chains = false)
         result = @pending.empty? ? yield : announce(@pending) { yield }
         reset
+        @state = :open if chains
         result
       end
 
