@@ -25,6 +25,25 @@ class AutoCacheReadersTest < Paceline::Test
     end
   end
 
+  def test_a_library_in_a_folder_of_rack_or_rails
+    folder = GEMS.first
+    %w[rack-contrib-2.4/lib/rack/contrib/locale.rb rack-contrib-2.4/lib/rack/locale.rb rack-user_agent-0.5/lib/rack/user_agent/detector.rb
+       activeadmin-2.9/lib/active_admin/views/header.rb menu-1.0/lib/menu/rails/helper.rb].each { |file| assert_equal :library, kind("#{folder}/#{file}"), file }
+    %w[rack-attack-6.7/lib/rack/attack/throttle.rb rack-timeout-0.6/lib/rack/timeout/core.rb rack-session-2.0/lib/rack/session/cookie.rb
+       rack-1a2b3c/lib/rack.rb actionpack-7.2.2/lib/action_controller/metal/url_for.rb].each { |file| assert_equal :harmless, kind("#{folder}/#{file}"), file }
+    assert_equal :library, kind("/usr/lib/ruby/vendor_ruby/rack/contrib/locale.rb")
+  end
+
+  def test_what_is_not_installed_counts
+    %w[/srv/rails/engines/blog/app/helpers/menu.rb /srv/rack/shop/lib/x.rb /home/pg/timeout.rb].each { |path| assert_equal :library, kind(path), path }
+  end
+
+  def test_rails_reads_for_the_application
+    %w[action_dispatch/journey/route.rb action_controller/metal/allow_browser.rb].each do |file|
+      assert_equal :library, kind("#{GEMS.first}/actionpack-7.2.2/lib/#{file}"), file
+    end
+  end
+
   def test_other_files
     assert_equal :application, kind("/rails/app/models/post.rb", "/rails")
     assert_equal :library, kind("/rails/vendor/engines/shop.rb", "/rails")

@@ -14,18 +14,31 @@ module Paceline
         /action_view/(?:helpers|renderer|template|base|buffers|rendering)|/abstract_controller/|
         /active_support/(?:core_ext|time_with_zone|values|duration|time_zone|callbacks|number_helper)|
         /active_support/(?:hash_with_indifferent_access|json|parameter_filter)|
-        /(?:securerandom|random/formatter|date|time|forwardable|delegate|set)\.rb\z|/auto_cache/|\A<internal:
+        /(?:securerandom|random/formatter|date|time|forwardable|delegate|set|fileutils|pstore)\.rb\z|/concurrent/|/auto_cache/|\A<internal:
+      }x
+      # What of Rails reads for the application: conditions of routes (`constraints: { user_agent: /iPhone/ }`), `allow_browser`.
+      ASKED = %r{/action_dispatch/journey/route\.rb\z|/action_controller/metal/allow_browser\.rb\z}
+      # What of `rack/` is Rack's, or is known: in that folder are also libraries that choose a language or a layout.
+      RACK = %r{
+        /rack(?:\.rb\z|/(?:auth|bad_request|body_proxy|builder|cascade|chunked|common_logger|conditional_get|config|constants|content_length|
+        content_type|core_ext|deflater|directory|etag|events|files?|handler|head|headers|lint|lobster|lock|logger|media_type|method_override|mime|
+        mock|mock_request|mock_response|multipart|null_logger|query_parser|recursive|reloader|request|response|rewindable_input|runtime|sendfile|
+        server|session|show_exceptions|show_status|static|tempfile_reaper|urlmap|utils|version|attack|brotli|cors|protection|test|timeout)\b)
       }x
       # What reads for itself: Rails, Rack, drivers, loggers, Ruby's own libraries. Anything else that is no application is a
       # library whose purpose nobody knows: it counts.
       HARMLESS = %r{
-        /(?:action|active)[a-z]+-[\d.]+[\w.]*/lib/|/railties-|/(?:action|active)_[a-z]+/|/rails/|/rack/|/sqlite3/|/pg/|
-        /(?:logger|log_|logging|lograge|instrumentation|notifications)|/connection_pool|/concurrent/|/zeitwerk/|/bootsnap/|
-        /(?:timeout|monitor|net/\w+|socket|openssl/\w+|tempfile|tmpdir|fileutils|pstore|erb|digest|resolv)\.rb\z|
-        /gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native|/rubygems/|/bundler/
+        /action(?:cable|mailbox|mailer|pack|text|view)-\d[\w.]*/lib/|/active(?:job|model|record|storage|support)-\d[\w.]*/lib/|/railties[-/]|\A/rails/|#{RACK.source}|/sqlite3/|/pg/|
+        /(?:action|active)_(?:cable|controller|dispatch|job|mailbox|mailer|model|pack|record|storage|support|text|view)/|
+        /(?:logger|log_|logging|lograge|instrumentation|notifications)|/connection_pool|/zeitwerk/|/bootsnap/|
+        /(?:timeout|monitor|net/\w+|socket|openssl/\w+|tempfile|tmpdir|erb|digest|resolv)\.rb\z|/rubygems/|/bundler/
       }x
-      # Where a library lies says nothing about what it is: a folder above may be called "rails".
-      INSTALLED = %r{/(?:(?:bundler/)?gems|lib/ruby/(?:vendor_ruby|site_ruby|\d[\d.]*))/}
+      # Paceline itself, wherever it lies.
+      OWN = %r{/gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native}
+      private_constant :ASKED, :RACK, :OWN
+      # Where a library lies says nothing about what it is: a folder above may be called "rails". What is not installed, such as an engine
+      # beside the application, is by the same people.
+      INSTALLED = %r{/(?:(?:bundler/)?gems|lib(?:64)?/ruby/(?:vendor_ruby|site_ruby|\d[\d.]*)|share/ruby)/}
       # Behind it is what runs the application: a server, a test.
       OUTSIDE = %r{/auto_cache/middleware\.rb\z}
 
@@ -110,22 +123,23 @@ module Paceline
       def kind_of(path)
         return :application if path.start_with?(@root) && !path.start_with?("#{@root}vendor/", "#{@root}gem/lib/paceline/")
 
-        own = within(path)
+        own, installed = within(path)
         case own
         when OUTSIDE then :outside
         when PASSING then :passing
-        when HARMLESS then :harmless
-        else :library
+        when OWN then :harmless
+        when ASKED then :library
+        else installed && HARMLESS.match?(own) ? :harmless : :library
         end
       end
 
-      # The path within its library, or within the application.
+      # The path within its library, or within the application; and whether it is an installed library's.
       def within(path)
-        return path unless path.start_with?("/")
+        return [path, false] unless path.start_with?("/")
 
         path = path.delete_prefix(@root.chomp("/"))
         _, found, rest = path.rpartition(INSTALLED)
-        found.empty? ? path : "/#{rest}"
+        found.empty? ? [path, false] : ["/#{rest}", true]
       end
 
       def format(location)
