@@ -111,6 +111,50 @@ class AutoCacheRailsTest < Paceline::Test
     end
   end
 
+  # Rails takes it for its log before the application does, and keeps it.
+  def test_the_address_of_the_client
+    return if apart
+
+    shop do |visitor|
+      read = [%w[request address], %w[header x-forwarded-for], %w[header client-ip], %w[header forwarded]]
+      assert_equal(read.map { |one| [*one, "", "shop.rb"] }, named(visitor.ask("/where")))
+    end
+  end
+
+  # Rails asks for the browser there, and no line of the application.
+  def test_a_route_with_a_condition
+    return if apart
+
+    shop do |visitor|
+      visitor.ask("/layout", "HTTP_USER_AGENT" => "Mozilla/5.0 (iPhone)")
+      assert_equal "small", visitor.last_response.body
+      recording = visitor.ask("/layout", "HTTP_USER_AGENT" => "Mozilla/5.0 (X11)")
+      assert_equal "large", visitor.last_response.body
+      assert_includes entries(recording, "V").map { |entry| entry.first(2) }, %w[header user-agent]
+    end
+  end
+
+  def test_work_of_other_threads
+    return if apart
+
+    shop do |visitor|
+      assert_equal "hands work to another thread", visitor.ask("/promised").untracked_because
+      assert_match(/\Ais made by a thread of its own/, visitor.ask("/live").untracked_because)
+    end
+  end
+
+  def test_a_file_that_is_sent
+    return if apart
+
+    shop { |visitor| assert_includes entries(visitor.ask("/sent"), "F").map(&:first), File.join(FOLDER, "notice.txt") }
+  end
+
+  def test_the_name_of_the_session
+    return if apart
+
+    shop { |visitor| assert_equal "reads the session's id", visitor.ask("/known").untracked_because }
+  end
+
   def test_a_list_of_all_headers
     return if apart
 
@@ -129,6 +173,7 @@ class AutoCacheRailsTest < Paceline::Test
 
     shop do |visitor|
       assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/clock"), "M").uniq
+      assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/year"), "M").uniq, "Time.new"
       assert_equal [["Array#sample", "shop.rb"]], entries(visitor.ask("/chance"), "M")
       assert_equal [[File.join(FOLDER, "notice.txt"), "shop.rb"]], entries(visitor.ask("/file"), "F")
       missed = visitor.ask("/cached")

@@ -48,6 +48,79 @@ class AutoCacheStoreTest < Paceline::Test
     end
   end
 
+  # Keys that are announced, and how often each was done.
+  class Notes
+    attr_reader :lines
+
+    def initialize = @lines = []
+
+    # FileStore's keys are paths.
+    def intend_keys(keys)
+      lines << keys.map { |key| File.basename(key) }
+      lines.size
+    end
+
+    def done(*) = lines << :done
+  end
+
+  # Most stores have these in place of those of all stores.
+  def test_writes_of_each_store
+    return if apart
+
+    follow
+    later = Class.new(ActiveSupport::Cache::MemoryStore) do
+      def clear(...) = super
+    end
+    notes = Paceline::AutoCache.journal = Notes.new
+    [ActiveSupport::Cache::MemoryStore.new, ActiveSupport::Cache::FileStore.new(Dir.mktmpdir), later.new].each do |store|
+      writes = { write: -> { store.write("a", 1) }, increment: -> { store.increment("a") }, decrement: -> { store.decrement("a") }, delete: -> { store.delete("a") },
+                 multi: -> { store.write_multi("a" => 1) }, clear: -> { store.clear }, matched: -> { store.delete_matched(/a/) }, cleanup: -> { store.cleanup } }
+      writes.each do |name, write|
+        notes.lines.clear
+        write.call
+        assert_equal [%i[clear matched cleanup].include?(name) ? ["*"] : ["a"], :done], notes.lines, "#{store.class} #{name}"
+      end
+      notes.lines.clear
+      store.fetch("a") { store.write("b", 1) }
+      assert_equal [["b"], :done, ["a"], :done], notes.lines, store.class
+    end
+  ensure
+    Paceline::AutoCache.journal = nil if Paceline.const_defined?(:AutoCache)
+  end
+
+  def test_what_counts_in_a_store
+    return if apart
+
+    follow
+    store = ActiveSupport::Cache::MemoryStore.new
+    assert_equal "counts in Rails.cache", untracked { store.increment("views") }
+    limit = eval("-> { store.increment('rate') }", binding, "/gems/actionpack-8.0/lib/action_controller/metal/rate_limiting.rb", __LINE__)
+    assert_nil untracked(&limit)
+    assert_equal "reads a raw entry of Rails.cache, which may expire", untracked { store.read("views", raw: true) }
+  end
+
+  # An answer of a server over a socket; nil: it counts as something else.
+  def test_other_servers
+    return if apart
+
+    follow
+    server = TCPServer.new("127.0.0.1", 0)
+    answers = Thread.new { server.accept.then { |one| one.write("1\n") while one.gets } }
+    socket = TCPSocket.new("127.0.0.1", server.addr[1])
+    ask = eval("-> { socket.puts('GET a') || socket.gets }", binding, "/gems/redis-4.8/lib/redis.rb", __LINE__)
+    assert_nil(untracked { socket.puts("x") })
+    assert_equal "asks another server", untracked { socket.gets }
+    assert_equal "asks another server", untracked(&ask)
+    %w[activesupport-7.2/lib/active_support/cache/redis_cache_store.rb actionpack-7.2/lib/action_dispatch/request/session.rb].each do |file|
+      by = eval("-> { ask.call }", binding, "/gems/#{file}", __LINE__)
+      assert_nil untracked(&by), file
+    end
+  ensure
+    socket&.close
+    answers&.join
+    server&.close
+  end
+
   def test_cookies_that_are_listed
     return if apart
 

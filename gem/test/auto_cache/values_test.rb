@@ -55,6 +55,7 @@ class AutoCacheValuesTest < Paceline::Test
       ->(env) { env.delete("HTTP_X_TENANT") }, ->(env) { env.slice("HTTP_X_TENANT") }
     ].each { |read| assert_equal named, recorded { |env,| read.call(env) } }
     assert_empty recorded { |env,| env["PATH_INFO"] }
+    assert_equal ALL_COOKIES, recorded { |env,| env["rack.request.cookie_hash"] }
   end
 
   def test_a_framework_that_lists_them_for_itself

@@ -4,14 +4,14 @@
 module Paceline
   module AutoCache
     module Hooks
-      # `told` gets the receiver, the name and the arguments, and only while a request is recorded.
+      # `told` gets the receiver, the name, the arguments and those with a name, and only while a request is recorded.
       def self.on(target, names, &told)
         known = names.select { |name| target.method_defined?(name) || target.private_method_defined?(name) }
         hidden = known.select { |name| target.private_method_defined?(name) }
         target.prepend(Module.new do
           known.each do |name|
             define_method(name) do |*arguments, **options, &block|
-              told.call(self, name, arguments) if AutoCache.recording
+              told.call(self, name, arguments, options) if AutoCache.recording
               super(*arguments, **options, &block)
             end
           end

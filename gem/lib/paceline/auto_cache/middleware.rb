@@ -28,6 +28,9 @@ module Paceline
         end
         env["paceline.recording"] = recording
         status, headers, body = answer
+        # A file that is sent as it is, nobody has read yet.
+        path = body.to_path if body.respond_to?(:to_path)
+        recording.file(File.expand_path(path), "") if path
         finished = -> { sink.call(recording, env, status, headers) }
         return [status, headers, Body.new(body, recording, &finished)] if !body.instance_of?(Array) && body.respond_to?(:each)
 

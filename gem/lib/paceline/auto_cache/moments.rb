@@ -8,15 +8,20 @@ require_relative "hooks"
 module Paceline
   module AutoCache
     module Moments
-      CHANCE = %i[rand random_number bytes random_bytes hex uuid base64 urlsafe_base64 alphanumeric].freeze
+      CHANCE = %i[rand random_number bytes random_bytes hex uuid base64 urlsafe_base64 alphanumeric new_seed seed urandom].freeze
+      # Ruby before 3.2 makes what `now` returns by `new`.
+      MAKERS = RUBY_VERSION < "3.2" ? %i[new].freeze : %i[now new].freeze
+      private_constant :MAKERS
 
       def self.install
-        clocks = [Time]
-        clocks << DateTime if defined?(DateTime)
-        clocks.each { |clock| Hooks.on_class(clock, [:now]) { read("#{clock}.now") } }
+        # Without arguments, `Time.new` is the moment as well.
+        Hooks.on_class(Time, MAKERS) { |_, _, arguments| read("Time.now") if arguments.empty? }
+        Hooks.on_class(DateTime, [:now]) { read("DateTime.now") } if defined?(DateTime)
         Hooks.on_class(Date, [:today]) { read("Date.today") } if defined?(Date)
         Process.singleton_class.prepend(Real)
         [SecureRandom, Random, Kernel].each { |source| Hooks.on_class(source, CHANCE) { |_, name| read("#{source}.#{name}") } }
+        # One with a seed of its own.
+        Hooks.on_class(Random, [:new]) { |_, _, arguments| read("Random.new") if arguments.empty? }
         Hooks.on(Object, [:rand]) { read("rand") }
         Hooks.on(Array, %i[shuffle shuffle! sample]) { |_, name| read("Array##{name}") }
       end

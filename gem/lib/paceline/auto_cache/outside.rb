@@ -1,26 +1,62 @@
 # frozen_string_literal: true
 
-# What is neither database nor request: files that the application reads, GETs to other servers, threads and processes that it
-# starts. It reads and calls nothing by itself.
+# What is neither database nor request: files that the application reads, what other servers answer, threads and processes that it
+# starts or hands work to. It reads and calls nothing by itself.
 require "net/http"
+require "socket"
 require_relative "hooks"
 
 module Paceline
   module AutoCache
     module Outside
-      FILES = %i[open read binread readlines foreach mtime stat size exist? file?].freeze
+      FILES = %i[open new read binread readlines foreach mtime ctime stat lstat size size? zero? empty? exist? file? directory? readable? readlink].freeze
+      TESTS = %i[size size? zero? empty? exist? file? directory? readable?].freeze
+      # What a folder has changes with its own time; what is found below it does not.
+      FOLDERS = %i[entries children each_child foreach exist? empty? new open].freeze
+      SEARCHES = %i[[] glob].freeze
       WRITES = %i[write binwrite rename delete unlink].freeze
       PROCESSES = %i[fork spawn system ` popen daemon exec].freeze
+      # To write a file, by the number that says how it is opened.
+      WRITING = File::WRONLY | File::RDWR | File::APPEND | File::CREAT | File::TRUNC
+      ANSWERS = %i[read readpartial read_nonblock gets readline readlines each_line getc getbyte readbyte sysread recv recv_nonblock recvfrom recvmsg].freeze
+      # What reads from a socket for something that is known by a better name: Net::HTTP, Rails.cache, sessions; and this library.
+      KNOWN = %r{/net/http|/active_support/cache/|/session|/lib/paceline/(?!auto_cache\.rb|auto_cache/(?!journal))}
+      FOLLOWING = %r{/lib/paceline/auto_cache|\A<internal:}
+      # Frames that are looked at for that.
+      DEPTH = 100
+      private_constant :WRITING, :KNOWN, :FOLLOWING, :DEPTH
 
       def self.install
         # File's own, and those that it has from IO.
-        Hooks.on_class(File, FILES) { |_, _, arguments| file(*arguments) }
-        Hooks.on_class(IO, %i[read binread readlines foreach]) { |_, _, arguments| file(*arguments) }
+        Hooks.on_class(File, FILES) { |_, name, arguments, options| file(name, arguments, options) }
+        Hooks.on_class(FileTest, TESTS) { |_, name, arguments| file(name, arguments) }
+        Hooks.on_class(IO, %i[read binread readlines foreach]) { |_, name, arguments| file(name, arguments) }
+        # What is found there counts as a whole.
+        Hooks.on_class(Dir, FOLDERS) { |_, _, arguments| file(:read, arguments) }
+        Hooks.on_class(Dir, SEARCHES) { |_, _, arguments| searched(arguments.first) }
         Hooks.on_class(File, WRITES) { |_, name, arguments| untracked("#{name} of #{arguments.first}") }
         Hooks.on_class(Thread, %i[new start fork]) { untracked("starts a thread") }
         [Process, Kernel, IO].each { |owner| Hooks.on_class(owner, PROCESSES) { untracked("starts a process") } }
         Hooks.on(Object, PROCESSES) { untracked("starts a process") }
         Hooks.on(Net::HTTP, [:request]) { |connection, _, arguments| call(connection, arguments.first) }
+        Hooks.on(BasicSocket, ANSWERS) { answered }
+        Hooks.on(OpenSSL::SSL::SSLSocket, %i[sysread sysread_nonblock]) { answered } if defined?(OpenSSL::SSL::SSLSocket)
+        # curl's library has sockets of its own.
+        Hooks.on(Ethon::Easy, [:perform]) { answered } if defined?(Ethon::Easy)
+        Hooks.on(Curl::Easy, [:perform]) { answered } if defined?(Curl::Easy)
+        # Its files are no plain ones.
+        Hooks.on(Paceline::PStore, [:transaction]) { untracked("reads a PStore") } if defined?(Paceline::PStore)
+        executors
+      end
+
+      # Threads that are there already, and know no request.
+      def self.executors
+        return unless defined?(Concurrent)
+
+        require "concurrent/executor/ruby_executor_service"
+        Hooks.on(Concurrent::RubyExecutorService, [:post]) { untracked("hands work to another thread") }
+      rescue LoadError
+        nil # another version has no such file
       end
 
       # Whose place counts, or nil.
@@ -34,7 +70,8 @@ module Paceline
         AutoCache.recording.untracked(why, place) if place
       end
 
-      def self.file(path = nil, mode = nil, *)
+      def self.file(name, arguments, options = {})
+        path = arguments.first
         return unless path.is_a?(String) || path.respond_to?(:to_path)
 
         place = reader or return
@@ -42,7 +79,42 @@ module Paceline
         # A library reads its own files: a zone's rules, texts in a language. They change with it.
         return unless AutoCache.readers.own?(path) || !place.start_with?("/")
 
-        mode.is_a?(String) && mode.match?(/[wa+]/) ? AutoCache.recording.untracked("writes #{path}", place) : AutoCache.recording.file(path, place)
+        writes = %i[open new].include?(name) && (writes?(arguments[1] || options[:mode]) || writes?(options[:flags]))
+        writes ? AutoCache.recording.untracked("writes #{path}", place) : AutoCache.recording.file(path, place)
+      end
+
+      def self.writes?(mode)
+        # Behind a colon is an encoding.
+        mode.is_a?(Integer) ? mode.anybits?(WRITING) : mode.to_s.match?(/\A[^:]*[wa+]/)
+      end
+
+      # A library looks for files of its own.
+      def self.searched(pattern)
+        place = reader
+        AutoCache.recording.untracked("lists files (#{Array(pattern).first})", place) if place && !place.start_with?("/")
+      end
+
+      # Somebody has answered, and nobody tells when the next answer is another one.
+      def self.answered
+        recording = AutoCache.recording
+        return if recording.quiet? || recording.untracked_because
+
+        place = recording.quiet { conversation }
+        recording.untracked("asks another server", place) if place
+      end
+
+      # The line that talks to it: the application's, or a library's if that does it by itself. nil: it is known by another name.
+      def self.conversation
+        first = nil
+        caller_locations(1, DEPTH).each do |location|
+          path = location.absolute_path || location.path || ""
+          return AutoCache.readers.place if AutoCache.readers.own?(path)
+          return if KNOWN.match?(path)
+          break if Readers::OUTSIDE.match?(path)
+
+          first ||= "#{path}:#{location.lineno}" unless FOLLOWING.match?(path)
+        end
+        first
       end
 
       def self.call(connection, request)

@@ -13,15 +13,23 @@ module Paceline
         require "action_dispatch/middleware/cookies"
         require "action_dispatch/request/session"
         ActionDispatch::Request.prepend(RackCookies)
+        ActionDispatch::Request.prepend(Addresses)
+        ActionDispatch::RemoteIp::GetIp.prepend(Address)
         ActionDispatch::Cookies::CookieJar.prepend(Jar)
         ActionDispatch::Request::Session.prepend(Session)
+        ActionDispatch::Request::Session::Options.prepend(SessionOptions)
+        # The action runs in a thread that knows no request, whoever starts that.
+        Hooks.on(ActionController::Live, [:new_controller_thread]) { AutoCache.recording.untracked("is made by a thread of its own (ActionController::Live)") } if defined?(ActionController::Live)
         ActiveSupport.on_load(:action_controller_base) { prepend Tokens }
       end
 
       def self.follow_cache
         return unless defined?(ActiveSupport::Cache::Store)
 
-        ActiveSupport::Cache::Store.prepend(CacheStore)
+        # Stores have methods of their own in place of Store's, and may be loaded later.
+        store = ActiveSupport::Cache::Store
+        store.singleton_class.prepend(Stores)
+        ObjectSpace.each_object(store.singleton_class).reject(&:singleton_class?).each { |kind| kind.prepend(CacheStore) }
         ActiveSupport::Cache::Entry.prepend(Entry)
       end
 
@@ -33,6 +41,26 @@ module Paceline
           return found if found.is_a?(Cookies)
 
           env["paceline.auto_cache.cookies"] ||= Cookies.of(found)
+        end
+      end
+
+      # Rails takes the address once for each request, and mostly for its log. What it keeps then is read all the same.
+      module Addresses
+        def ip
+          AutoCache.address
+          super
+        end
+
+        def remote_ip
+          AutoCache.address
+          super
+        end
+      end
+
+      module Address
+        def to_s
+          AutoCache.address
+          super
         end
       end
 
@@ -128,6 +156,14 @@ module Paceline
         end
       end
 
+      # `request.session_options`.
+      module SessionOptions
+        def [](key)
+          AutoCache.session_id if key == :id
+          super
+        end
+      end
+
       # Rails' tokens: places of the page, not what it depends on.
       module Tokens
         private
@@ -155,12 +191,24 @@ module Paceline
         end
       end
 
+      # Classes of stores that come.
+      module Stores
+        def inherited(kind)
+          super
+          kind.prepend(CacheStore)
+        end
+      end
+
       # A page depends on the entries that it reads. Each write waits for the front, as a commit does. When an entry expires by itself
       # nobody writes, so a page that reads one is not kept.
       module CacheStore
+        # The variable of a thread with the keys that it has announced and is about to write.
+        WRITING = :paceline_auto_cache_writing
+        private_constant :WRITING
+
         %i[read fetch].each do |name|
           define_method(name) do |key, *arguments, **options, &block|
-            AutoCache.recording&.cache_key(normalize_key(key, {}).to_s)
+            paceline_read_one(key, arguments.last.is_a?(Hash) ? arguments.last : options)
             super(key, *arguments, **options, &block)
           end
         end
@@ -178,7 +226,9 @@ module Paceline
         end
 
         %i[write delete increment decrement].each do |name|
+          counts = name.end_with?("crement")
           define_method(name) do |key, *arguments, **options, &block|
+            paceline_counted if counts
             paceline_written(normalize_key(key, {}).to_s) { super(key, *arguments, **options, &block) }
           end
         end
@@ -199,11 +249,25 @@ module Paceline
 
         private
 
+        def paceline_read_one(key, options)
+          recording = AutoCache.recording or return
+          recording.cache_key(normalize_key(key, {}).to_s)
+          # It has no entry around it that says when it expires.
+          recording.untracked("reads a raw entry of Rails.cache, which may expire") if options[:raw]
+        end
+
+        # A line of the application that counts in each request: a page in its place would not count.
+        def paceline_counted
+          recording = AutoCache.recording
+          place = AutoCache.readers.reader if recording && !recording.quiet?
+          recording.untracked("counts in Rails.cache", place) if place && !place.start_with?("/")
+        end
+
         # Whether they expire can't be seen.
         def paceline_read(keys, options)
           recording = AutoCache.recording or return
           keys.each { |key| recording.cache_key(normalize_key(key, {}).to_s) }
-          recording.untracked("reads entries of Rails.cache that expire") if merged_options(options)[:expires_in]
+          recording.untracked("reads entries of Rails.cache that expire") if options[:raw] || merged_options(options)[:expires_in]
         end
 
         def handle_expired_entry(entry, *)
@@ -213,12 +277,18 @@ module Paceline
 
         def paceline_written(*keys)
           journal = AutoCache.journal or return yield
+          outer = Thread.current.thread_variable_get(WRITING)
+          # The store's own method calls Store's, or writes its keys by another one.
+          return yield if outer && (outer.include?(ALL) || (keys - outer).empty?)
+
           id = journal.intend_keys(keys)
           begin
+            Thread.current.thread_variable_set(WRITING, keys)
             result = yield
             done = "commit"
             result
           ensure
+            Thread.current.thread_variable_set(WRITING, outer)
             journal.done(id, done || "unknown")
           end
         end

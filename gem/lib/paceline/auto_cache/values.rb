@@ -94,6 +94,10 @@ module Paceline
         HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT
       ].to_h { |name| [name, true] }.freeze
 
+      # What Rack has made of the cookies is a plain hash.
+      OTHERS = %w[REMOTE_ADDR rack.request.cookie_hash].to_h { |name| [name, true] }.freeze
+      private_constant :OTHERS
+
       def self.of(env)
         new.replace(env)
       end
@@ -102,7 +106,7 @@ module Paceline
 
       def read(key)
         # Most reads are of keys of Rack's and Rails' own.
-        return unless key.is_a?(String) && (key.start_with?("HTTP_") || key == "REMOTE_ADDR") && !IGNORED.key?(key)
+        return unless key.is_a?(String) && (key.start_with?("HTTP_") || OTHERS.key?(key)) && !IGNORED.key?(key)
 
         recording = AutoCache.recording
         return if recording.nil? || recording.quiet?
@@ -114,7 +118,7 @@ module Paceline
 
         place = AutoCache.readers.reader or return
         case key
-        when "HTTP_COOKIE" then recording.value("cookie", ALL, place: place)
+        when "HTTP_COOKIE", "rack.request.cookie_hash" then recording.value("cookie", ALL, place: place)
         when "REMOTE_ADDR" then recording.value("request", "address", place: place)
         else recording.value("header", key.delete_prefix("HTTP_").tr("_", "-").downcase, place: place)
         end
@@ -172,6 +176,27 @@ module Paceline
 
         place = readers.reader or return
         recording.value("cookie", name.to_s, place: place)
+      end
+
+      # What a client's address may be taken from.
+      ADDRESSES = [%w[request address], %w[header x-forwarded-for], %w[header client-ip], %w[header forwarded]].freeze
+      private_constant :ADDRESSES
+
+      # The client's address is read, from whatever it was taken.
+      def address
+        recording = self.recording
+        return if recording.nil? || recording.quiet?
+
+        place = readers.reader or return
+        ADDRESSES.each { |source, name| recording.value(source, name, place: place) }
+      end
+
+      # By which cookie the session is known, as a line of the application shows or stores it.
+      def session_id
+        recording = self.recording
+        return if recording.nil? || recording.quiet?
+
+        place = readers.reader and recording.untracked("reads the session's id", place)
       end
 
       # A key of the session is read, with this value.

@@ -7,6 +7,7 @@ require "rails"
 require "active_record/railtie"
 require "action_controller/railtie"
 require "action_view/railtie"
+require "concurrent/promises"
 require "sqlite3"
 require "rack/test"
 require "paceline"
@@ -79,6 +80,13 @@ class ShopController < ActionController::Base
   def copied = render(plain: request.env.to_h.size.to_s)
   def encoded = render(plain: request.env.slice("HTTP_X_TENANT").merge(request.env.with_indifferent_access.slice(:HTTP_X_SHOP)).to_json)
   def nothing = render(plain: "hello")
+  def where = render(plain: request.remote_ip)
+  def sent = send_file(File.join(FOLDER, "notice.txt"))
+  def year = render(plain: Time.new.year.to_s)
+  def promised = render(plain: Concurrent::Promises.future { Post.count.to_s }.value!)
+  def known = render(plain: request.session_options[:id].to_s)
+  def phone = render(plain: "small")
+  def desk = render(plain: "large")
 
   def form
     render(inline: "<%= csrf_meta_tags %><%= form_tag('/posts', method: :post) do %>x<% end %>")
@@ -91,9 +99,23 @@ class ShopController < ActionController::Base
   end
 end
 
+# Its action runs in a thread of its own.
+class LiveController < ActionController::Base
+  include ActionController::Live
+
+  def counted
+    response.stream.write(Post.count.to_s)
+  ensure
+    response.stream.close
+  end
+end
+
 Rails.application.routes.draw do
   get "/posts/:id", to: "shop#post"
-  names = %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed]
+  get "/live", to: "live#counted"
+  get "/layout", to: "shop#phone", constraints: { user_agent: /iPhone/ }
+  get "/layout", to: "shop#desk"
+  names = %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent year promised known]
   names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 
