@@ -84,6 +84,11 @@ module Paceline
         end
 
         def others
+          # A full-text index may show what another table has now (`content=posts`).
+          @all.each do |_, name, _, sql|
+            content = sql[/\ACREATE VIRTUAL\b.*?\bcontent\s*=\s*["'`\[]?(\w+)/im, 1]
+            tell("V", name, "SELECT * FROM #{@connection.quote_column_name(content)}") if content
+          end
           @all.each { |type, name, _, sql| tell("V", name, sql) if type == "view" }
           @all.each { |type, _, table, sql| tell("R", table, sql) if type == "trigger" }
           @all.each do |type, name,|
