@@ -52,6 +52,7 @@ class AutoCacheReadersTest < Paceline::Test
     assert_equal :harmless, kind("/usr/lib/ruby/vendor_ruby/rack/head.rb")
     assert_equal :harmless, kind("/home/ann/paceline/gem/lib/paceline/server/worker.rb")
     assert_equal :harmless, kind("/home/ann/paceline/gem/lib/paceline/server/worker.rb", "/home/ann/paceline")
+    assert_equal :harmless, kind(File.expand_path("../../lib/active_support/cache/paceline_file_store.rb", __dir__))
     assert_equal :passing, kind("<internal:kernel>")
   end
 end

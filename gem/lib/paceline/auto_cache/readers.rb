@@ -34,7 +34,7 @@ module Paceline
         /(?:timeout|monitor|net/\w+|socket|openssl/\w+|tempfile|tmpdir|erb|digest|resolv)\.rb\z|/rubygems/|/bundler/
       }x
       # Paceline itself, wherever it lies.
-      OWN = %r{/gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native}
+      OWN = %r{\A#{Regexp.escape(File.expand_path("../..", __dir__))}/|/gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native}
       private_constant :ASKED, :RACK, :OWN
       # Where a library lies says nothing about what it is: a folder above may be called "rails". What is not installed, such as an engine
       # beside the application, is by the same people.
