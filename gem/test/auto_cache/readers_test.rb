@@ -44,6 +44,14 @@ class AutoCacheReadersTest < Paceline::Test
     end
   end
 
+  def append_info_to_payload(readers) = [1].map { readers.reader }.first
+
+  def test_what_a_controller_adds_to_the_log
+    readers = Paceline::AutoCache::Readers.new(__dir__)
+    assert_match(/\Areaders_test\.rb:\d+\z/, readers.reader)
+    assert_nil append_info_to_payload(readers)
+  end
+
   def test_other_files
     assert_equal :application, kind("/rails/app/models/post.rb", "/rails")
     assert_equal :library, kind("/rails/vendor/engines/shop.rb", "/rails")

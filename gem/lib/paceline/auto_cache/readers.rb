@@ -42,6 +42,10 @@ module Paceline
       # Behind it is what runs the application: a server, a test.
       OUTSIDE = %r{/auto_cache/middleware\.rb\z}
 
+      # A controller's method that adds to what is logged, when the page is made.
+      LOGGED = "append_info_to_payload"
+      private_constant :LOGGED
+
       # How many frames are looked at, and at once.
       DEPTH = 160
       STEP = 10
@@ -76,7 +80,7 @@ module Paceline
       end
 
       # The place that reads here: a line of the application, or of a library that nobody knows; nil if a framework reads for
-      # itself.
+      # itself, or the application for its log.
       def reader
         at = 1
         # Most readers are near, and each frame costs.
@@ -85,7 +89,7 @@ module Paceline
             case kind(location)
             when :passing then next
             when :harmless, :outside then return nil
-            when :application then return format(location)
+            when :application then return location.base_label == LOGGED ? nil : format(location)
             else
               own = place
               return own.empty? ? "#{location.path}:#{location.lineno}" : own
