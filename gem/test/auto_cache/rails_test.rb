@@ -97,6 +97,7 @@ class AutoCacheRailsTest < Paceline::Test
     shop do |visitor|
       recording = visitor.ask("/locale")
       assert_equal [["cookie", "locale", "", "shop.rb"], ["header", "x-tenant", "", "shop.rb"]], named(recording)
+      assert_equal [["cookie", "banner", "", "shop.rb"]], named(visitor.ask("/dropped")), "only who has it loses it"
       recording = visitor.ask("/login")
       assert_equal "writes the session", recording.untracked_because
 

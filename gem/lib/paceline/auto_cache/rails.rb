@@ -81,6 +81,12 @@ module Paceline
         end
         alias has_key? key?
 
+        # One that is not there is not deleted either.
+        def delete(name, *)
+          AutoCache.cookie(name)
+          super
+        end
+
         def each(&)
           AutoCache.cookie(ALL)
           super

@@ -85,6 +85,7 @@ class ShopController < ActionController::Base
   def year = render(plain: Time.new.year.to_s)
   def promised = render(plain: Concurrent::Promises.future { Post.count.to_s }.value!)
   def known = render(plain: request.session_options[:id].to_s)
+  def dropped = render(plain: cookies.delete(:banner).to_s)
   def phone = render(plain: "small")
   def desk = render(plain: "large")
 
@@ -115,7 +116,7 @@ Rails.application.routes.draw do
   get "/live", to: "live#counted"
   get "/layout", to: "shop#phone", constraints: { user_agent: /iPhone/ }
   get "/layout", to: "shop#desk"
-  names = %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent year promised known]
+  names = %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent year promised known dropped]
   names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 
