@@ -82,7 +82,7 @@ module Paceline
       end
     end
 
-    # A Rack env. Headers that the front puts right, or that decide nothing but how the answer travels, don't count.
+    # A Rack env. Headers that the front puts right and finds pages by, or that decide nothing but how the answer travels, don't count.
     class Env < Hash
       include Reading
       include Listing
@@ -90,7 +90,7 @@ module Paceline
       IGNORED = %w[
         HTTP_HOST HTTP_VERSION HTTP_CONNECTION HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE HTTP_X_REQUEST_ID HTTP_X_REQUEST_START
         HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
-        HTTP_X_FORWARDED_PORT HTTP_ACCEPT_ENCODING HTTP_CACHE_CONTROL HTTP_PRAGMA HTTP_RANGE
+        HTTP_ACCEPT_ENCODING HTTP_CACHE_CONTROL HTTP_PRAGMA HTTP_RANGE
         HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT
       ].to_h { |name| [name, true] }.freeze
 
