@@ -44,6 +44,13 @@ class AutoCacheReadersTest < Paceline::Test
     end
   end
 
+  def test_something_signed_that_ends
+    readers = Paceline::AutoCache::Readers.new(__dir__)
+    ends = eval("-> { readers.reader }", binding, "#{GEMS.first}/activesupport-7.2/lib/active_support/messages/metadata.rb", 1)
+    assert_match(/\Areaders_test\.rb:\d+\z/, ends.call)
+    assert_nil eval("-> { ends.call }", binding, "#{GEMS.first}/actionpack-7.2/lib/action_dispatch/middleware/cookies.rb", 1).call
+  end
+
   def append_info_to_payload(readers) = [1].map { readers.reader }.first
 
   def test_what_a_controller_adds_to_the_log

@@ -35,7 +35,10 @@ module Paceline
       }x
       # Paceline itself, wherever it lies.
       OWN = %r{\A#{Regexp.escape(File.expand_path("../..", __dir__))}/|/gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native}
-      private_constant :ASKED, :RACK, :OWN
+      # There Active Support looks whether something signed has ended (`find_signed`). When a cookie ends is the browser's concern.
+      ENDING = %r{/active_support/messages/metadata\.rb\z}
+      COOKIES = %r{/action_dispatch/middleware/cookies\.rb\z}
+      private_constant :ASKED, :RACK, :OWN, :ENDING, :COOKIES
       # Where a library lies says nothing about what it is: a folder above may be called "rails". What is not installed, such as an engine
       # beside the application, is by the same people.
       INSTALLED = %r{/(?:(?:bundler/)?gems|lib(?:64)?/ruby/(?:vendor_ruby|site_ruby|\d[\d.]*)|share/ruby)/}
@@ -89,10 +92,9 @@ module Paceline
             case kind(location)
             when :passing then next
             when :harmless, :outside then return nil
+            when :ending then return of_cookie? ? nil : own_place(location)
             when :application then return location.base_label == LOGGED ? nil : format(location)
-            else
-              own = place
-              return own.empty? ? "#{location.path}:#{location.lineno}" : own
+            else return own_place(location)
             end
           end
           at += STEP
@@ -106,6 +108,16 @@ module Paceline
       end
 
       private
+
+      # Of a library: the line of the application that has called it, if there is one.
+      def own_place(location)
+        own = place
+        own.empty? ? "#{location.path}:#{location.lineno}" : own
+      end
+
+      def of_cookie?
+        caller_locations(1, DEPTH).any? { |location| COOKIES.match?(location.absolute_path || location.path || "") }
+      end
 
       # The innermost frame of the application; "" if they end before; nil if it may be further out.
       def application(locations)
@@ -133,6 +145,7 @@ module Paceline
         when PASSING then :passing
         when OWN then :harmless
         when ASKED then :library
+        when ENDING then :ending
         else installed && HARMLESS.match?(own) ? :harmless : :library
         end
       end
