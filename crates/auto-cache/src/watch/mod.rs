@@ -26,7 +26,7 @@ pub use self::{
     made::{shown, Made, Reading, Refusal},
     pages::{FileMark, Page, PageSummary, Written},
     routes::{Difference, Route, Varies},
-    serving::{Hit, PageRequest},
+    serving::{Hit, OtherAnswer, PageRequest},
     sessions::SetCookie,
 };
 use self::{
@@ -321,7 +321,6 @@ impl Watch {
     /// Compares it with the page that a cache would have had, and keeps it. Some: its route has just been turned off.
     pub fn compare(&mut self, answer: &Answer, around: &impl Around, counted: Result<Cut, Refusal>) -> Option<Alarm> {
         let counted = counted.and_then(|cut| Ok((self.decide(answer, around, &cut)?, cut)));
-        let mode = self.policy.mode;
         let is_own = self.routes.find(answer.route).is_some();
         let route = self.routes.of(answer.route);
         route.requests += 1;
@@ -343,19 +342,24 @@ impl Watch {
                 }
                 None
             }
-            Outcome::Differs(difference) => {
-                route.hits += 1;
-                route.differed += 1;
-                route.difference = Some(difference.clone());
-                if mode == Mode::Watch || route.life.is_off() {
-                    return None;
-                }
-                let was_serving = route.life.stage(mode) == Stage::Serving;
-                self.turn_off(answer.route, "a page differed from the application's");
-                Some(Alarm { route: answer.route.to_owned(), difference, was_serving })
-            }
+            Outcome::Differs(difference) => self.differs(answer.route, difference),
             Outcome::Miss => None,
         }
+    }
+
+    /// Of what would have been shown.
+    fn differs(&mut self, label: &str, difference: Difference) -> Option<Alarm> {
+        let mode = self.policy.mode;
+        let route = self.routes.of(label);
+        route.hits += 1;
+        route.differed += 1;
+        route.difference = Some(difference.clone());
+        if mode == Mode::Watch || route.life.is_off() {
+            return None;
+        }
+        let was_serving = route.life.stage(mode) == Stage::Serving;
+        self.turn_off(label, "a page differed from the application's");
+        Some(Alarm { route: label.to_owned(), difference, was_serving })
     }
 
     fn decide(&mut self, answer: &Answer, around: &impl Around, cut: &Cut) -> Result<Outcome, Refusal> {

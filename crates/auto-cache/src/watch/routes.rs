@@ -70,6 +70,12 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// The application has answered with no page at all.
+    pub fn of_status(url: &str, status: u16, now: u64) -> Difference {
+        let said = |status: u16| format!("status {status}");
+        Difference { url: without_values(url), at: now, kept: said(200), application: said(status) }
+    }
+
     pub fn between(url: &str, kept: &Template, application: &Template, now: u64) -> Difference {
         let (kept, application) = (kept.text(), application.text());
         let first = kept.iter().zip(application).position(|(one, other)| one != other);

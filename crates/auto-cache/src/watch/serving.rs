@@ -1,5 +1,5 @@
 //! The page for a request, where its route has proved to be right and all is known that the page depends on. What is not known makes
-//! a miss. It fills no holes, and looks at no clock.
+//! a miss. And what an answer that is no page says of the page that would have been shown. It fills no holes, and looks at no clock.
 
 use std::{
     cell::OnceCell,
@@ -11,7 +11,9 @@ use super::{
     life::{Mode, Stage},
     made::is_release,
     pages::Page,
-    Around, Watch,
+    routes::{Difference, Route},
+    sessions::{KnownSession, Sessions},
+    Alarm, Around, Watch,
 };
 use crate::{
     holes::Secret,
@@ -27,11 +29,54 @@ pub struct PageRequest<'a> {
     pub now: u64,
 }
 
+/// An answer of the application to a GET that is no page: a redirect, or that there is nothing, or not for this visitor.
+#[derive(Debug, Clone, Copy)]
+pub struct OtherAnswer<'a> {
+    pub url: &'a str,
+    /// The moment when its request was handed to the application.
+    pub began: u64,
+    /// Unix milliseconds.
+    pub now: u64,
+    pub status: u16,
+}
+
 /// A page, and what its holes are filled with.
 #[derive(Debug, Clone)]
 pub struct Hit {
     pub page: Arc<Page>,
     pub secret: Option<Secret>,
+}
+
+/// What is known of a request without the application.
+struct Known<'a, A> {
+    sessions: &'a Sessions,
+    release: Option<&'a str>,
+    now: u64,
+    around: &'a A,
+    /// Most pages depend on no session.
+    session: OnceCell<Option<KnownSession<'a>>>,
+}
+
+impl<'a, A: Around> Known<'a, A> {
+    fn of(sessions: &'a Sessions, release: Option<&'a str>, now: u64, around: &'a A) -> Known<'a, A> {
+        Known { sessions, release, now, around, session: OnceCell::new() }
+    }
+
+    fn session(&self) -> Option<KnownSession<'a>> {
+        let known = || {
+            let name = self.sessions.cookie()?;
+            Some(self.sessions.of(&self.around.held(&cookie(name)), self.now))
+        };
+        *self.session.get_or_init(known)
+    }
+
+    fn held(&self, name: &Name) -> Held {
+        match name.source {
+            Source::Session => self.session().map_or(Held::Unknown, |session| session.held(&name.name)),
+            _ if is_release(name) => self.release.map_or(Held::Unknown, |release| Held::Present(release.into())),
+            _ => self.around.held(name),
+        }
+    }
 }
 
 impl Page {
@@ -66,29 +111,36 @@ impl Watch {
         if self.policy.mode != Mode::Serve {
             return None;
         }
-        // Most pages depend on no session.
-        let session = OnceCell::new();
-        let session = || {
-            let known = || self.sessions.cookie().map(|name| self.sessions.of(&around.held(&cookie(name)), asked.now));
-            *session.get_or_init(known)
-        };
-        let held = |name: &Name| match name.source {
-            Source::Session => session().map_or(Held::Unknown, |session| session.held(&name.name)),
-            _ if is_release(name) => {
-                self.release.as_ref().map_or(Held::Unknown, |release| Held::Present(release.clone().into_bytes()))
-            }
-            _ => around.held(name),
-        };
-        let page = self.pages.find(asked.url, held)?;
-        let route = self.routes.find(&page.route)?;
-        if route.life.stage(self.policy.mode) != Stage::Serving {
+        let is_serving = |route: &Route| route.life.stage(self.policy.mode) == Stage::Serving;
+        self.fitting(asked, around, |page| self.routes.find(&page.route).is_some_and(is_serving))
+    }
+
+    /// The application has answered with no page where one would be shown. Some: its route has just been turned off.
+    pub fn answered_otherwise(&mut self, answer: &OtherAnswer, around: &impl Around) -> Option<Alarm> {
+        let asked = PageRequest { url: answer.url, now: answer.now };
+        let page = self.fitting(&asked, around, |page| page.kept <= answer.began)?.page;
+        if self.told.unsettles(answer.began, &page.read, &page.keys) {
             return None;
         }
+        self.routes.of(&page.route).requests += 1;
+        self.differs(&page.route, Difference::of_status(answer.url, answer.status, answer.now))
+    }
+
+    /// The application's answer to this request can't be kept. What is there in its place is not what the application answers now.
+    pub fn drop_fitting(&mut self, asked: &PageRequest, around: &impl Around) {
+        let known = Known::of(&self.sessions, self.release.as_deref(), asked.now, around);
+        self.pages.drop_found(asked.url, |name| known.held(name));
+    }
+
+    /// A page that fits the request, and for which `counts` is true.
+    fn fitting(&self, asked: &PageRequest, around: &impl Around, counts: impl Fn(&Page) -> bool) -> Option<Hit> {
+        let known = Known::of(&self.sessions, self.release.as_deref(), asked.now, around);
+        let page = self.pages.find(asked.url, |name| known.held(name)).filter(|page| counts(page))?;
         if page.age(asked.now) >= self.policy.max_ttl || !page.has_its_files(around) {
             return None;
         }
         let has_tokens = page.tokens() > 0;
-        let secret = if has_tokens { session().and_then(|session| session.secret().copied()) } else { None };
+        let secret = if has_tokens { known.session().and_then(|session| session.secret().copied()) } else { None };
         if has_tokens && secret.is_none() {
             return None;
         }

@@ -99,6 +99,16 @@ impl Site {
         self.watch.answered(&answer, &Visitor(&self.cookies, &self.files))
     }
 
+    /// The same, with another status.
+    fn answer_otherwise(&mut self, began: u64, status: u16) -> Option<Alarm> {
+        let answer = OtherAnswer { url: "http://shop.test/beers/1", began, now: TIME, status };
+        self.watch.answered_otherwise(&answer, &Visitor(&self.cookies, &self.files))
+    }
+
+    fn drop_fitting(&mut self, url: &str) {
+        self.watch.drop_fitting(&PageRequest { url, now: TIME }, &Visitor(&self.cookies, &self.files));
+    }
+
     fn answer(&mut self, record: &[u8], body: &str) {
         self.answer_since(self.moment, record, body);
     }

@@ -45,6 +45,30 @@ fn a_difference_turns_the_route_off() {
 }
 
 #[test]
+fn an_answer_that_is_no_page_turns_the_route_off() {
+    let mut site = Site::proven(&beer("i1"), "Pils");
+    assert_eq!(site.answer_otherwise(0, 404), None, "it was asked for before the page was there");
+    assert_eq!(site.shown().as_deref(), Some("Pils"));
+    let alarm = site.answer_otherwise(site.moment, 404).unwrap();
+    assert_eq!((alarm.route.as_str(), alarm.was_serving), ("GET /beers/*", true));
+    assert_eq!((alarm.difference.kept.as_str(), alarm.difference.application.as_str()), ("status 200", "status 404"));
+    assert_eq!((site.shown(), site.watch.size().0), (None, 0));
+    assert_eq!(site.answer_otherwise(site.moment, 404), None, "there is no page");
+    let mut site = Site::proven(&beer("i1"), "Pils");
+    site.write(&update("i1"));
+    assert_eq!(site.answer_otherwise(site.moment, 404), None, "the row is another one");
+}
+
+#[test]
+fn an_answer_that_can_not_be_kept_drops_the_page() {
+    let mut site = Site::proven(&beer("i1"), "Pils");
+    site.drop_fitting("http://shop.test/beers/2");
+    assert_eq!(site.shown().as_deref(), Some("Pils"), "another page");
+    site.drop_fitting("http://shop.test/beers/1");
+    assert_eq!((site.shown(), site.watch.size().0), (None, 0));
+}
+
+#[test]
 fn another_load_of_the_code_and_a_purge_begin_with_no_pages() {
     let mut site = Site::proven(&beer("i1"), "Pils");
     let (began, moment) = (site.moment, site.next());

@@ -35,7 +35,7 @@ use std::{
 pub use ::auto_cache::watch::{Mode, Policy};
 use ::auto_cache::{
     keys::Name,
-    watch::{Alarm, Answer, Cut, SetCookie, Watch},
+    watch::{Alarm, Answer, Cut, OtherAnswer, PageRequest, SetCookie, Watch},
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -128,6 +128,10 @@ pub type Answers = mpsc::UnboundedReceiver<Observed>;
 /// An answer that has been sent.
 pub struct Observed {
     url: String,
+    /// None: 200.
+    status: Option<u16>,
+    /// Its request may be answered with a page.
+    is_for_pages: bool,
     route: String,
     began: u64,
     ended: u64,
@@ -252,6 +256,10 @@ impl AutoCache {
             return;
         }
         self.look_at_databases();
+        if let Some(status) = observed.status {
+            let answer = OtherAnswer { url: &observed.url, began: observed.began, now: clock::unix_millis(), status };
+            return self.raise(self.change(|watch| watch.answered_otherwise(&answer, &observed.asked.view())));
+        }
         let whole = match &observed.body[..] {
             [one] => one.clone(),
             pieces => pieces.concat().into(),
@@ -284,14 +292,22 @@ impl AutoCache {
         };
         // The long part of it is done without the lock, for which hits wait.
         let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Cut::of(&answer, made));
+        let is_refused = cut.is_err() && observed.is_for_pages;
         let (alarm, newly_proven) = self.change(|watch| {
             let alarm = watch.compare(&answer, &observed.asked.view(), cut);
+            if is_refused {
+                watch.drop_fitting(&PageRequest { url: answer.url, now: answer.now }, &observed.asked.view());
+            }
             (alarm, watch.newly_proven())
         });
         for route in newly_proven {
             let added = self.proven.lock().add(&route);
             self.say_if_forgetful(added);
         }
+        self.raise(alarm);
+    }
+
+    fn raise(&self, alarm: Option<Alarm>) {
         if let Some(alarm) = alarm {
             self.remember(&alarm.route, Some("a page differed from the application's"));
             (self.tell)(Notice::Differed(&alarm));

@@ -23,7 +23,7 @@ use http_guard::host::host;
 use scheduled::CHANGES_AT;
 
 use super::{
-    request_parts::{RequestParts, EMBEDDING_SITE},
+    request_parts::{is_for_pages, RequestParts, EMBEDDING_SITE},
     AutoCache, Observed, OwnCookie, MAX_WAITING,
 };
 use crate::{
@@ -60,7 +60,13 @@ impl AutoCache {
         exchange: &Exchange,
         response: Response<ResponseBody>,
     ) -> Response<ResponseBody> {
-        if response.status() != StatusCode::OK {
+        let status = response.status();
+        if status != StatusCode::OK {
+            if is_lasting(status) && is_for_pages(head, exchange) {
+                let observed = observed(watched, head, exchange, response.headers());
+                // Nothing of it is kept.
+                self.offer(Observed { record: RecordSlot::default(), status: Some(status.as_u16()), ..observed });
+            }
             return response;
         }
         let observed = observed(watched, head, exchange, response.headers());
@@ -83,6 +89,12 @@ impl AutoCache {
         };
         Response::from_parts(head, body)
     }
+}
+
+/// With this the application answers as it would the next time as well. Other statuses come and go, such as those of limits, or belong to what
+/// the request asked for besides.
+fn is_lasting(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 204 | 301 | 302 | 303 | 307 | 308 | 401 | 403 | 404 | 406 | 410 | 451)
 }
 
 fn with_body(mut observed: Observed, bytes: Bytes) -> Observed {
@@ -109,6 +121,8 @@ fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &Heade
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     Observed {
         url: url(head, exchange),
+        status: None,
+        is_for_pages: is_for_pages(head, exchange),
         route: label("GET", head.uri.path()),
         began: watched.began,
         ended: 0,
@@ -427,8 +441,23 @@ mod tests {
     #[test]
     fn what_a_cache_does_not_answer_is_not_seen() {
         assert!(told(Response::new(stream("x")), Request::post("/")).0.is_none());
-        let not_found = Response::builder().status(404).body(stream("x")).unwrap();
-        assert!(told(not_found, Request::get("/")).0.is_none());
+        let answer = |status: u16| Response::builder().status(status).body(stream("x")).unwrap();
+        for status in [206, 304, 429, 500, 503] {
+            assert!(told(answer(status), Request::get("/")).0.is_none(), "{status}");
+        }
+        assert!(told(answer(404), Request::get("/").header("authorization", "Basic x")).0.is_none());
+    }
+
+    #[test]
+    fn of_an_answer_that_is_no_page_the_status_is_seen() {
+        for status in [302_u16, 404] {
+            let response = Response::builder().status(status).body(stream("x")).unwrap();
+            let (observed, sent) = told(response, Request::get("/"));
+            let observed = observed.unwrap();
+            assert_eq!((observed.status, observed.body.len(), &sent[..]), (Some(status), 0, &b"x"[..]));
+            assert!(!observed.is_incomplete());
+        }
+        assert_eq!(told(Response::new(stream("x")), Request::get("/")).0.unwrap().status, None);
     }
 
     #[test]

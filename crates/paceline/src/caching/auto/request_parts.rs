@@ -1,15 +1,17 @@
 //! What a request has of the names that its page was made of, as the application would see it. It reads files' attributes and
 //! never a file.
 
-use std::{net::IpAddr, os::unix::fs::MetadataExt};
+use std::{io::ErrorKind, net::IpAddr, os::unix::fs::MetadataExt};
 
 use ::auto_cache::{
     keys::{Held, Name, Source},
     watch::{Around, FileMark},
 };
 use cache::vary::is_visit;
-use http::{header, HeaderMap};
+use http::{header, request::Parts, HeaderMap, Method};
 use percent_encoding::percent_decode;
+
+use crate::{request::exchange::Exchange, support::clock};
 
 /// All of a request's cookies.
 const ALL: &str = "*";
@@ -58,7 +60,12 @@ impl Around for RequestView<'_> {
     }
 
     fn file(&self, path: &str) -> Option<FileMark> {
-        let found = std::fs::metadata(path).ok()?;
+        let found = match std::fs::metadata(path) {
+            Ok(found) => found,
+            Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return None,
+            // It may be there all the same, and have been changed at any moment: also just now.
+            Err(_) => return Some([clock::unix_millis().saturating_mul(1_000_000), 0, 0]),
+        };
         let nanos = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
         Some([u64::try_from(nanos).unwrap_or(0), found.size(), found.ino()])
     }
@@ -89,6 +96,26 @@ impl RequestView<'_> {
             false => Held::Present(value),
         }
     }
+}
+
+/// A request that asks for no more than the page.
+pub fn is_for_pages(head: &Parts, exchange: &Exchange) -> bool {
+    let headers = &head.headers;
+    let refuses = || {
+        let lines = headers.get_all(header::CACHE_CONTROL).iter();
+        let wants = |line: &[u8]| {
+            let line = line.to_ascii_lowercase();
+            ["no-cache", "no-store", "max-age", "min-fresh"].iter().any(|word| contains(&line, word.as_bytes()))
+        };
+        lines.into_iter().any(|line| wants(line.as_bytes())) || headers.contains_key(header::PRAGMA)
+    };
+    let is_read = head.method == Method::GET || head.method == Method::HEAD;
+    let is_plain = ![header::UPGRADE, header::AUTHORIZATION].iter().any(|name| headers.contains_key(name));
+    is_read && is_plain && !exchange.protected && exchange.user.is_none() && !refuses()
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
 }
 
 fn present(value: Option<&[u8]>) -> Held {
@@ -165,6 +192,15 @@ mod tests {
             (Held::Absent, Held::Absent, Held::Absent)
         );
         assert_eq!(site(&[("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "image")]), text("cross-site"));
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_looked_at_may_have_changed() {
+        let request = asked(&[]);
+        let mark = |path: &str| request.view().file(path);
+        assert_eq!((mark("/nonexistent/a"), mark("/proc/self/stat/a")), (None, None));
+        let [changed, size, number] = mark(&format!("/{}", "a".repeat(1000))).unwrap();
+        assert!(changed / 1_000_000 + 1000 > clock::unix_millis() && (size, number) == (0, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::{
     observing::url,
     prepared::{CodedPage, Prepared, PreparedHead},
-    request_parts::RequestView,
+    request_parts::{is_for_pages, RequestView},
     AutoCache,
 };
 use crate::{
@@ -89,26 +89,6 @@ fn chance() -> u64 {
         state.set(number);
         number.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
     })
-}
-
-/// A request that asks for no more than the page.
-fn is_for_pages(head: &Parts, exchange: &Exchange) -> bool {
-    let headers = &head.headers;
-    let refuses = || {
-        let lines = headers.get_all(header::CACHE_CONTROL).iter();
-        let wants = |line: &[u8]| {
-            let line = line.to_ascii_lowercase();
-            ["no-cache", "no-store", "max-age", "min-fresh"].iter().any(|word| contains(&line, word.as_bytes()))
-        };
-        lines.into_iter().any(|line| wants(line.as_bytes())) || headers.contains_key(header::PRAGMA)
-    };
-    let is_read = head.method == Method::GET || head.method == Method::HEAD;
-    let is_plain = ![header::UPGRADE, header::AUTHORIZATION].iter().any(|name| headers.contains_key(name));
-    is_read && is_plain && !exchange.protected && exchange.user.is_none() && !refuses()
-}
-
-fn contains(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|part| part == word)
 }
 
 /// None: it can't be made as it has to be. `age`: milliseconds.
