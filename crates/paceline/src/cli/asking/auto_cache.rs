@@ -156,7 +156,7 @@ fn next_mode(site: &Value) -> String {
 }
 
 /// By what a reason begins with.
-const HINTS: [(&str, &str); 11] = [
+const HINTS: [(&str, &str); 16] = [
     ("changes session", SESSION),
     ("writes the session", SESSION),
     ("reads the whole session", "read the keys of the session that the page needs, one by one"),
@@ -165,13 +165,20 @@ const HINTS: [(&str, &str); 11] = [
         "asks another server",
         "put what other servers say into a fragment of its own: <%= esi_include ... %>, docs/esi.md",
     ),
-    ("starts a thread", "move the work to a job, or the part of the page to a fragment: docs/esi.md"),
+    ("starts a thread", THREAD),
+    ("hands work to another thread", THREAD),
+    ("counts in Rails.cache", COUNT),
+    ("reads the session's id", "store a value of your own in the session or in a cookie, and read that"),
+    ("lists files", "list them once when the application starts, or read the time of their folder (Dir.children)"),
+    ("reads a raw entry of Rails.cache", "read the entry without raw: true, if it does not expire"),
     ("reads an entry of Rails.cache", EXPIRING),
     ("reads entries of Rails.cache", EXPIRING),
     ("reads Time", CLOCK),
     ("reads Date", CLOCK),
-    ("writes: ", "count visits by a POST from JavaScript, or in a fragment of its own: docs/esi.md"),
+    ("writes: ", COUNT),
 ];
+const THREAD: &str = "move the work to a job, or the part of the page to a fragment: docs/esi.md";
+const COUNT: &str = "count visits by a POST from JavaScript, or in a fragment of its own: docs/esi.md";
 const SESSION: &str =
     "write the session in answers to POSTs, or put that part of the page into a fragment of its own: docs/esi.md";
 const EXPIRING: &str = "store the entry without expires_in, and delete or write it when its source changes";
