@@ -121,6 +121,16 @@ class AutoCacheStoreTest < Paceline::Test
     server&.close
   end
 
+  # A library in C reads from its sockets by itself.
+  def test_a_client_in_c
+    return if apart
+
+    Object.const_set(:Trilogy, Class.new { def query(sql) = sql })
+    follow
+    assert_equal "asks another server", untracked { Trilogy.new.query("SELECT 1") }
+    assert_nil(untracked { Paceline::AutoCache::Drivers.inside { Trilogy.new.query("SELECT 1") } }, "by Active Record")
+  end
+
   def test_cookies_that_are_listed
     return if apart
 

@@ -19,12 +19,17 @@ module Paceline
       # To write a file, by the number that says how it is opened.
       WRITING = File::WRONLY | File::RDWR | File::APPEND | File::CREAT | File::TRUNC
       ANSWERS = %i[read readpartial read_nonblock gets readline readlines each_line getc getbyte readbyte sysread recv recv_nonblock recvfrom recvmsg].freeze
+      # Libraries in C with sockets of their own.
+      CLIENTS = {
+        "Ethon::Easy" => :perform, "Curl::Easy" => :perform, "Redis::Connection::Hiredis" => :read, "RedisClient::HiredisConnection" => :read,
+        "Mysql2::Client" => :query, "Mysql2::Statement" => :execute, "Trilogy" => :query
+      }.freeze
       # What reads from a socket for something that is known by a better name: Net::HTTP, Rails.cache, sessions; and this library.
       KNOWN = %r{/net/http|/active_support/cache/|/session|/lib/paceline/(?!auto_cache\.rb|auto_cache/(?!journal))}
       FOLLOWING = %r{/lib/paceline/auto_cache|\A<internal:}
       # Frames that are looked at for that.
       DEPTH = 100
-      private_constant :WRITING, :KNOWN, :FOLLOWING, :DEPTH
+      private_constant :WRITING, :CLIENTS, :KNOWN, :FOLLOWING, :DEPTH
 
       def self.install
         # File's own, and those that it has from IO.
@@ -41,9 +46,7 @@ module Paceline
         Hooks.on(Net::HTTP, [:request]) { |connection, _, arguments| call(connection, arguments.first) }
         Hooks.on(BasicSocket, ANSWERS) { answered }
         Hooks.on(OpenSSL::SSL::SSLSocket, %i[sysread sysread_nonblock]) { answered } if defined?(OpenSSL::SSL::SSLSocket)
-        # curl's library has sockets of its own.
-        Hooks.on(Ethon::Easy, [:perform]) { answered } if defined?(Ethon::Easy)
-        Hooks.on(Curl::Easy, [:perform]) { answered } if defined?(Curl::Easy)
+        CLIENTS.each { |name, method| Hooks.on(Object.const_get(name), [method]) { answered } if Object.const_defined?(name) }
         # Its files are no plain ones.
         Hooks.on(Paceline::PStore, [:transaction]) { untracked("reads a PStore") } if defined?(Paceline::PStore)
         executors
@@ -94,10 +97,10 @@ module Paceline
         AutoCache.recording.untracked("lists files (#{Array(pattern).first})", place) if place && !place.start_with?("/")
       end
 
-      # Somebody has answered, and nobody tells when the next answer is another one.
+      # Somebody has answered, and not to Active Record: nobody tells when the next answer is another one.
       def self.answered
         recording = AutoCache.recording
-        return if recording.quiet? || recording.untracked_because
+        return if recording.quiet? || recording.untracked_because || Thread.current.thread_variable_get(Drivers::INSIDE)
 
         place = recording.quiet { conversation }
         recording.untracked("asks another server", place) if place
