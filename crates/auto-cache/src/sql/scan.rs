@@ -188,7 +188,7 @@ impl Scan {
             schema.get(&name).is_some() || schema.view_effects(&name).is_some() || defined.contains(name.as_str());
         let catalogue = tokens.iter().take(length).filter_map(Token::name).any(words::is_catalogue);
         if !(known || function || catalogue || ["select", "values"].contains(&name.as_str())) {
-            // What PostgreSQL tells of itself (`pg_stat_activity`) changes without a write.
+            // What PostgreSQL says of itself (`pg_stat_activity`) changes without a write.
             if schema.dialect() == Dialect::Postgres && name.starts_with("pg_") {
                 self.volatile.get_or_insert_with(|| name.clone());
             }

@@ -18,9 +18,13 @@ module Paceline
         ActionDispatch::Cookies::CookieJar.prepend(Jar)
         ActionDispatch::Request::Session.prepend(Session)
         ActionDispatch::Request::Session::Options.prepend(SessionOptions)
-        # The action runs in a thread that knows no request, whoever starts that.
-        Hooks.on(ActionController::Live, [:new_controller_thread]) { AutoCache.recording.untracked("is made by a thread of its own (ActionController::Live)") } if defined?(ActionController::Live)
+        # The action runs in a thread that knows no request.
+        Hooks.on(ActionController::Live, [:new_controller_thread]) { live } if defined?(ActionController::Live)
         ActiveSupport.on_load(:action_controller_base) { prepend Tokens }
+      end
+
+      def self.live
+        AutoCache.recording.untracked("is made by a thread of its own (ActionController::Live)")
       end
 
       def self.follow_cache

@@ -134,7 +134,7 @@ module Paceline
         end
 
         def others
-          # What is in a foreign table another server writes, and nobody tells of it.
+          # What is in a foreign table another server writes, and says nothing.
           rows("SELECT relname FROM pg_class WHERE relkind = 'f'").each { |(name)| tell("V", name, "SELECT * FROM unknown(foreign)") }
           # A table that others inherit from (partitions, too) is read and written with them, and theirs. Views come after it.
           rows(<<~SQL).each { |parent, child| tell("V", parent, "SELECT * FROM #{@connection.quote_column_name(child)}") }
