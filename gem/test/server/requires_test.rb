@@ -21,7 +21,7 @@ class RequiresTest < Minitest::Test
     "auto_cache/drivers.rb" => ["active_record/connection_adapters/abstract_adapter"],
     "auto_cache/journal.rb" => ["socket"],
     "auto_cache/moments.rb" => ["securerandom"],
-    "auto_cache/outside.rb" => ["net/http"],
+    "auto_cache/outside.rb" => ["concurrent/executor/ruby_executor_service", "net/http"],
     "auto_cache/rails.rb" => ["action_dispatch/middleware/cookies", "action_dispatch/request/session"],
     "auto_cache/values.rb" => ["digest"],
     "cache.rb" => ["json"],

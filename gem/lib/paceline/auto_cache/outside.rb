@@ -3,7 +3,6 @@
 # What is neither database nor request: files that the application reads, what other servers answer, threads and processes that it
 # starts or hands work to. It reads and calls nothing by itself.
 require "net/http"
-require "socket"
 require_relative "hooks"
 
 module Paceline
