@@ -69,7 +69,7 @@ class AutoCacheStoreTest < Paceline::Test
 
     follow
     later = Class.new(ActiveSupport::Cache::MemoryStore) do
-      def clear(...) = super
+      def clear(...) = [super].first
     end
     notes = Paceline::AutoCache.journal = Notes.new
     [ActiveSupport::Cache::MemoryStore.new, ActiveSupport::Cache::FileStore.new(Dir.mktmpdir), later.new].each do |store|
