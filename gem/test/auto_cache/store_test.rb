@@ -121,6 +121,20 @@ class AutoCacheStoreTest < Paceline::Test
     server&.close
   end
 
+  def test_searches_for_files
+    return if apart
+
+    follow
+    Dir.mktmpdir do |dir|
+      [-> { Dir.glob("#{dir}/1.*") }, -> { Dir["#{dir}/*.png"] }, -> { Dir.glob("*", base: dir) }, -> { Dir.children(dir) }].each do |search|
+        recording = Paceline::AutoCache::Recording.new(Paceline::AutoCache.readers)
+        Paceline::AutoCache.with(recording, &search)
+        assert_equal [["F", dir]], recording.to_enum.map { |*fields, _| fields }
+      end
+      assert_equal "lists files (#{dir}/*/1.png)", untracked { Dir.glob("#{dir}/*/1.png") }
+    end
+  end
+
   # A library in C reads from its sockets by itself.
   def test_a_client_in_c
     return if apart

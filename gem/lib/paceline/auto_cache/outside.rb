@@ -37,7 +37,7 @@ module Paceline
         Hooks.on_class(IO, %i[read binread readlines foreach]) { |_, name, arguments| file(name, arguments) }
         # What is found there counts as a whole.
         Hooks.on_class(Dir, FOLDERS) { |_, _, arguments| file(:read, arguments) }
-        Hooks.on_class(Dir, SEARCHES) { |_, _, arguments| searched(arguments.first) }
+        Hooks.on_class(Dir, SEARCHES) { |_, name, arguments, options| searched(name == :glob ? arguments.first : arguments, options[:base]) }
         Hooks.on_class(File, WRITES) { |_, name, arguments| untracked("#{name} of #{arguments.first}") }
         Hooks.on_class(Thread, %i[new start fork]) { untracked("starts a thread") }
         [Process, Kernel, IO].each { |owner| Hooks.on_class(owner, PROCESSES) { untracked("starts a process") } }
@@ -90,10 +90,16 @@ module Paceline
         mode.is_a?(Integer) ? mode.anybits?(WRITING) : mode.to_s.match?(/\A[^:]*[wa+]/)
       end
 
-      # A library looks for files of its own.
-      def self.searched(pattern)
+      # Of one folder, whose time tells. A library looks for files of its own.
+      def self.searched(patterns, base)
         place = reader
-        AutoCache.recording.untracked("lists files (#{Array(pattern).first})", place) if place && !place.start_with?("/")
+        return if place.nil? || place.start_with?("/")
+
+        patterns = Array(patterns).flatten.map(&:to_s)
+        folders = patterns.map { |pattern| File.dirname(pattern) }
+        return AutoCache.recording.untracked("lists files (#{patterns.first})", place) if folders.any? { |folder| folder.match?(/[*?\[{]/) }
+
+        folders.each { |folder| AutoCache.recording.file(File.expand_path(folder, base), place) }
       end
 
       # Somebody has answered, and not to Active Record: nobody tells when the next answer is another one.
