@@ -169,7 +169,7 @@ const HINTS: [(&str, &str); 16] = [
     ("hands work to another thread", THREAD),
     ("counts in Rails.cache", COUNT),
     ("reads the session's id", "store a value of your own in the session or in a cookie, and read that"),
-    ("lists files", "list them once when the application starts, or read the time of their folder (Dir.children)"),
+    ("lists files", "list them once when the application starts, or folder by folder (Dir.children)"),
     ("reads a raw entry of Rails.cache", "read the entry without raw: true, if it does not expire"),
     ("reads an entry of Rails.cache", EXPIRING),
     ("reads entries of Rails.cache", EXPIRING),
