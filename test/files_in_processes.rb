@@ -29,7 +29,7 @@ class FilesInProcesses
       end
       await
     end
-    puts "", @failed.map { |file| "failed: #{file}" }, COUNTS.map { |name| "#{@sums[name]} #{name}" }.join(", ")
+    puts "", @failed.map { |name| "failed: #{name}" }, COUNTS.map { |name| "#{@sums[name]} #{name}" }.join(", ")
     @failed.empty?
   ensure
     @running.each_key { |pid| Process.kill(:TERM, pid) }

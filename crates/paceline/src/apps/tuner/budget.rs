@@ -10,9 +10,7 @@ const KEPT: u64 = 16;
 
 /// Why there is none, as the end of a sentence that begins with `but`. `workers`: those that there are to be.
 pub fn shortage(change: &Change, limits: &WorkerLimits, workers: usize, room: Option<&Headroom>) -> Option<String> {
-    if change.tuned.settings.threads.is_none() {
-        return None;
-    }
+    change.tuned.settings.threads?;
     let (Some(more), Some(room)) = (change.memory, room) else {
         return Some("how much memory it takes is not known".into());
     };
