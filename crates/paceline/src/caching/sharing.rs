@@ -4,7 +4,10 @@
 use std::{
     collections::HashMap,
     sync::{
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
         Arc, OnceLock,
     },
     time::Duration,
@@ -84,12 +87,13 @@ impl Cache {
 
     /// Until when pages may be shown without asking the application, by the clock of ages.
     pub fn show_until(&self, until: Millis) {
-        self.sharing.shown_until.store(until, Relaxed);
+        // What was purged before is not found by those who read this.
+        self.sharing.shown_until.store(until, Release);
     }
 
     /// Whether pages may be shown without asking the application.
     pub fn may_show(&self, now: Millis) -> bool {
-        now < self.sharing.shown_until.load(Relaxed)
+        now < self.sharing.shown_until.load(Acquire)
     }
 
     /// A purge of another front. Nothing of it is given any more; it is told to nobody.

@@ -167,11 +167,13 @@ impl Cluster {
             if sites.is_too_large() {
                 return Err("too many pages: use a smaller --page, or the same for all sites".into());
             }
-            let next = Position::new(number + 1, mark());
+            // What another one has written may be any number.
+            let next_number = number.saturating_add(1);
+            let next = Position::new(next_number, mark());
             let changed = self.link.close(&version, &written(&next), &sites).await;
             if changed.map_err(|why| self.not_reached(&why))? {
                 self.adopt(next, sites);
-                return Ok(number + 1);
+                return Ok(next_number);
             }
         }
         Err("somebody else changes it at the same time: try again".into())

@@ -199,16 +199,20 @@ async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
             idle = cluster.settings.partition_ttl.clamp(ROLL_CALL.0, ROLL_CALL.1);
         }
         let asked = now();
+        // Not after the answer: a server that joins meanwhile is not in it, and has read none of what is sent by then.
+        let waiting = mem::take(&mut *confirming.all.lock());
+        let connections = cluster.link.connections();
         match cluster.link.members().await {
+            // The answer may be of the connection before: that Valkey is no primary any more.
+            Ok(_) if connections != cluster.link.connections() => confirming.all.lock().extend(waiting),
             Ok(members) => {
-                if connection != cluster.link.connections() {
-                    connection = cluster.link.connections();
+                if connection != connections {
+                    connection = connections;
                     roll.start_again(now() + cluster.settings.partition_ttl.as_millis() as Millis);
                 }
                 roll.called(&members, &cluster.me.id, now());
                 let read_back = cluster.read_back_to();
                 let journal = cluster.replaced.load(Relaxed);
-                let waiting = mem::take(&mut *confirming.all.lock());
                 for one in waiting {
                     // A front may have joined since the purge was sent: then it has dropped everything.
                     let now = now();
@@ -223,7 +227,7 @@ async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
                 roll.forget(asked.saturating_sub(FORGOTTEN));
             }
             Err(why) => {
-                for one in mem::take(&mut *confirming.all.lock()) {
+                for one in waiting {
                     let _ = one.outcome.send(Outcome::Unconfirmed(why.clone()));
                 }
             }
