@@ -14,7 +14,7 @@ class SignOnCheckTest < Minitest::Test
     assert_equal 0, status, text
     assert_includes text, "site    "
     assert_match(/^ok      keytab: HTTP\/web\.example\.test@EXAMPLE\.TEST: key version \d+ \(aes256/, text)
-    assert_match(/^ok      clock: 127\.0\.0\.1:\d+, a KDC of EXAMPLE\.TEST: the clocks differ by -?[01]\.\d s/, text)
+    assert_match(/^ok      clock: 127\.0\.0\.1:\d+, a KDC of EXAMPLE\.TEST: the clocks differ by less than 2 s$/, text)
     assert_match(/^ok      name: web\.example\.test is its own canonical name/, text)
     assert_match(/^ok      ticket: your ticket signs you in as alice of EXAMPLE\.TEST/, text)
     assert_equal "no problems found\n", text.lines.last
@@ -56,7 +56,7 @@ class SignOnCheckTest < Minitest::Test
   def test_a_clock_that_is_wrong
     text, status = check(kerberos_table, "--no-visit", within: ["faketime", "-f", "+1h"])
     assert_equal 1, status, text
-    assert_wrong text, "clock", /this machine's clock differs by -36\d\d\.\d s/
+    assert_wrong text, "clock", /this machine's clock differs by -36\d\d s$/
     assert_includes text, "NTP"
   end
 
