@@ -66,7 +66,7 @@ class SambaTest < Minitest::Test
   def test_the_check_finds_the_kdc_by_the_dns
     @domain.sign_in("alice")
     output = @domain.run(ProtectedPage::BIN, "check", @keytab, WEB)
-    assert_match(/Good clock: dc1\.ad\.test:88, a KDC of AD\.TEST: the clocks differ by -?0\.\d s/, output)
+    assert_match(/Good clock: dc1\.ad\.test:88, a KDC of AD\.TEST: the clocks differ by less than 2 s$/, output)
     assert_match(/Good ticket: your ticket signs you in as alice of AD\.TEST, with \d groups/, output)
   end
 
