@@ -101,7 +101,7 @@ fn a_broken_rule_is_found() {
 }
 
 #[test]
-#[ignore = "some take millions of steps"]
+#[ignore = "some take millions of steps: bin/test runs it beside others"]
 fn rules_that_seldom_matter_are_found() {
     let seldom = [
         Broken::UnknownCountsAsDone,
