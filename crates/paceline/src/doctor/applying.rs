@@ -117,7 +117,8 @@ fn upgrade(target: &Target, server: &Server, edits: &[FileEdit]) -> ExitCode {
         }
         Err(failed) => {
             let why = told(failed);
-            done(&format!("{name}: what came of it is not known ({why}); {files} stays as it is\n"))
+            say(&format!("{name}: what came of it is not known ({why}); {files} stays as it is\n"));
+            ExitCode::FAILURE
         }
     }
 }

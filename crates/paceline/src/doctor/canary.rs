@@ -57,7 +57,7 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
         }
         Err(failed) => {
             say(&format!("{name}: the server did not restart ({}); run: {}\n", told(failed), command()));
-            return ExitCode::SUCCESS;
+            return ExitCode::FAILURE;
         }
     };
     say(&format!("{name}: {}\n", begun(gains.first(), wish.time)));
@@ -71,7 +71,7 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
     match outcome(server, attempt) {
         Err(why) => {
             say(&format!("{name}: what came of it is not known ({why}); {} stays as it is\n", names(edits)));
-            ExitCode::SUCCESS
+            ExitCode::FAILURE
         }
         Ok(ended) => concluded(target, edits, &ended, &back),
     }
