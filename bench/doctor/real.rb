@@ -144,8 +144,15 @@ module Bench
       elsif advice.written
         text, status = Open3.capture2e(environment(@cured), *@app.prefix, program, "doctor", "apply", advice.number.to_s, chdir: @cured)
         raise Failed, "paceline doctor apply: #{text.lines.first}" unless status.success? && text.include?("changed")
+        use_own_gem
       end
       file || advice.written
+    end
+
+    # In place of `bundle install`, which the doctor asks for where it has put the gem into the Gemfile: there may be no registry.
+    def use_own_gem
+      gemfile = File.join(@cured, "Gemfile")
+      File.write(gemfile, File.read(gemfile).sub(/^gem "paceline"$/) { |line| "#{line}, path: #{File.join(Servers::HERE, "gem").dump}" })
     end
 
     # What Debian 13 sees: the checkout, and nothing else of this machine.
