@@ -38,8 +38,8 @@ class SoakTest < Minitest::Test
     assert_operator @counts.values.min, :>, 0, @counts.inspect
     bounded = %i[memory worker_memory tasks]
     assert_equal before.except(*bounded), after.except(*bounded)
-    # A task of the first start may take longer than the first traffic.
-    assert_operator after[:tasks], :<=, before[:tasks]
+    # Some of a restart take longer than the rest; one that leaks never ends.
+    eventually("tasks to be as few as before", within: 60) { @server.state[:tasks] <= before[:tasks] }
     assert_operator after[:memory], :<=, before[:memory] + GROWTH
     pids = @server.descendants
     assert_equal 0, @server.stop.exitstatus
