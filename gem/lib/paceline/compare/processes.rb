@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../server/process_stat"
+
 module Paceline
   module Compare
     # What the kernel counts of a server's processes: those below one pid, their processor time and context switches. Reads /proc and clocks,
@@ -41,15 +43,7 @@ module Paceline
 
       # {pid => its parent's}
       def parents
-        Dir.children("/proc").grep(/\A\d+\z/).to_h { |pid| [pid.to_i, parent("/proc/#{pid}/stat")] }.compact
-      end
-
-      # The command in parentheses may hold spaces and parentheses itself.
-      def parent(path)
-        line = File.read(path)
-        line[(line.rindex(")") + 2)..].split[1].to_i
-      rescue SystemCallError
-        nil
+        Dir.children("/proc").grep(/\A\d+\z/).to_h { |pid| [pid.to_i, Server::ProcessStat.of(pid)&.parent] }.compact
       end
 
       def cpu(pid)

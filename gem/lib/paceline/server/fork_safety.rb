@@ -3,6 +3,7 @@
 # Looks for what a fork of this process would break: threads, which the fork does not have; connections, whose bytes two
 # processes would take from each other; programs that run. Looks only, closes nothing. What a C extension keeps to itself can't be seen.
 require "socket.so"
+require_relative "process_stat"
 
 module Paceline
   module Server
@@ -56,12 +57,9 @@ module Paceline
       end
 
       def children
-        Dir.glob("/proc/[0-9]*/stat").filter_map do |path|
-          name, rest = File.read(path).match(/\((.*)\) (.*)\z/m)&.captures
-          state, parent = rest.to_s.split
-          "process #{path[/\d+/]} (#{name}), a child, runs" if parent.to_i == Process.pid && !ENDED.include?(state)
-        rescue SystemCallError # it has ended
-          nil
+        Dir.children("/proc").grep(/\A\d+\z/).filter_map do |pid|
+          stat = ProcessStat.of(pid) or next
+          "process #{pid} (#{stat.name}), a child, runs" if stat.parent == Process.pid && !ENDED.include?(stat.state)
         end
       end
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../../process_stat"
+
 # Signals: a shadow sends them to itself and to its children. A page that has a server start again, or a worker end, would do so with each replay.
 module Paceline
   module Server
@@ -41,14 +43,7 @@ module Paceline
 
             # 0 and below mean groups of processes, and the server's may be one of them.
             def own?(pid)
-              pid == ::Process.pid || (pid.is_a?(Integer) && pid.positive? && parent_of(pid) == ::Process.pid)
-            end
-
-            # The fourth field of /proc/PID/stat; the second one may have any bytes in it.
-            def parent_of(pid)
-              File.read("/proc/#{pid}/stat").rpartition(") ").last.split[1].to_i
-            rescue SystemCallError
-              nil
+              pid == ::Process.pid || (pid.is_a?(Integer) && pid.positive? && ProcessStat.of(pid)&.parent == ::Process.pid)
             end
           end
         end
