@@ -16,7 +16,7 @@ module Paceline
 
             # Not as the name of a file: making it takes longer than reading an entry from Paceline's store.
             def normalize_key(key, options = nil)
-              NORMALIZE.bind_call(self, key, options)
+              CacheStore.active.plain.bind_call(self, key, options)
             end
 
             def read_entry(key, **options)
@@ -25,7 +25,7 @@ module Paceline
 
             # `key`: with its namespace.
             def paceline_file(key)
-              NAME_FILE.bind_call(self, key, { namespace: nil })
+              CacheStore.active.of_file.bind_call(self, key, { namespace: nil })
             end
           end
 
@@ -38,21 +38,11 @@ module Paceline
               of_files = defined?(::ActiveSupport::Cache::FileStore) && cache.instance_of?(::ActiveSupport::Cache::FileStore)
               raise Inapplicable, "Rails.cache is no FileStore" unless of_files
 
-              define_methods
               @active = new(open(File.join(shadow.tmpdir, "cache.paceline")))
               cache.singleton_class.prepend(Reading)
             end
 
             private
-
-            # There is no ActiveSupport before it is loaded.
-            def define_methods
-              return if const_defined?(:NORMALIZE, false)
-
-              const_set(:NORMALIZE, ::ActiveSupport::Cache::Store.instance_method(:normalize_key))
-              const_set(:NAME_FILE, ::ActiveSupport::Cache::FileStore.instance_method(:normalize_key))
-              private_constant :NORMALIZE, :NAME_FILE
-            end
 
             def open(path)
               Patches.load_library("paceline/cache_store")
@@ -62,9 +52,13 @@ module Paceline
             end
           end
 
+          # `normalize_key` of any store, and of a FileStore.
+          attr_reader :plain, :of_file
+
           # `store`: a Paceline::CacheStore.
           def initialize(store)
             @store = store
+            @plain, @of_file = [::ActiveSupport::Cache::Store, ::ActiveSupport::Cache::FileStore].map { |kind| kind.instance_method(:normalize_key) }
             @missing = {}
           end
 
