@@ -112,11 +112,7 @@ class ShadowSocketsTest < ShadowCase
   def test_so_are_those_to_unix_sockets
     Dir.mktmpdir do |dir|
       UNIXServer.open(path = File.join(dir, "other.sock")) do |listener|
-        with_codes({ "/" => "BEFORE.write('secret')" }, "BEFORE = UNIXSocket.new(#{path.inspect})\n") do |shadow|
-          theirs = listener.accept
-          assert_equal "IOError", shadow.get("/")["text"]
-          assert_equal :wait_readable, theirs.read_nonblock(6, exception: false)
-        end
+        assert_closed_here("UNIXSocket.new(#{path.inspect})", listener)
       end
     end
   end
@@ -124,11 +120,18 @@ class ShadowSocketsTest < ShadowCase
   # They are the preloader's, whose other end hears nothing of the shadow.
   def test_connections_from_before_the_fork_are_closed_here
     TCPServer.open("127.0.0.1", 0) do |listener|
-      with_codes({ "/" => "BEFORE.write('secret')" }, "BEFORE = TCPSocket.new('127.0.0.1', #{listener.addr[1]})\n") do |shadow|
-        theirs = listener.accept
-        assert_equal "IOError", shadow.get("/")["text"]
-        assert_equal :wait_readable, theirs.read_nonblock(6, exception: false)
-      end
+      assert_closed_here("TCPSocket.new('127.0.0.1', #{listener.addr[1]})", listener)
+    end
+  end
+
+  private
+
+  # What the code opens before the fork, to the listener.
+  def assert_closed_here(code, listener)
+    with_codes({ "/" => "BEFORE.write('secret')" }, "BEFORE = #{code}\n") do |shadow|
+      theirs = listener.accept
+      assert_equal "IOError", shadow.get("/")["text"]
+      assert_equal :wait_readable, theirs.read_nonblock(6, exception: false)
     end
   end
 end
