@@ -347,7 +347,7 @@ fn prepare_page(
     let (mut is_new, mut is_taken) = (false, false);
     for number in 0.. {
         // Visitors in another language may come while the page is rendered.
-        let sample = match page.samples().into_iter().nth(number) {
+        let sample = match page.sample(number) {
             Some(sample) => sample,
             None if number == 0 => HeaderMap::new(),
             None => break,

@@ -248,7 +248,7 @@ impl SiteCache {
             let pages = self.schedule.pages.read();
             let way = |page: &Arc<ScheduledPage>| {
                 let origin = groups::origin(&page.url).to_owned();
-                Some(((origin, page.by_proxies.clone()), page.samples().into_iter().next()?))
+                Some(((origin, page.by_proxies.clone()), page.sample(0)?))
             };
             pages.values().filter_map(way).collect()
         };

@@ -58,8 +58,14 @@ impl ScheduledPage {
         groups::origin(&self.url).split_once("://").unwrap_or(("http", ""))
     }
 
+    #[cfg(test)]
     pub fn samples(&self) -> Vec<HeaderMap> {
         self.samples.lock().clone()
+    }
+
+    /// The sample with this number, from 0.
+    pub fn sample(&self, number: usize) -> Option<HeaderMap> {
+        self.samples.lock().get(number).cloned()
     }
 
     /// When it changes as the application has said, if it may be prepared for that. 0: it says nothing.
