@@ -245,8 +245,7 @@ impl Conversation {
         }
         let ran = self.started.elapsed();
         let reason = format!("{} ran for {ran:?}, longer than app_hard_timeout", self.request.label());
-        self.lease.complain(Complaint::Replace { thread, reason });
-        self.lease.disarm();
+        self.lease.give_up(reason);
         Err(Answer::TimedOut)
     }
 
@@ -431,12 +430,10 @@ impl Conversation {
     /// The channel failed. EOF means that the worker is gone, which the supervisor learns by itself.
     fn broken(&mut self, error: &io::Error) {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-        if !matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset) {
-            let reason = format!("its channel is broken: {error}");
-            let thread = self.lease.channel().thread;
-            self.lease.complain(Complaint::Replace { thread, reason });
+        match error.kind() {
+            UnexpectedEof | BrokenPipe | ConnectionReset => self.lease.disarm(),
+            _ => self.lease.give_up(format!("its channel is broken: {error}")),
         }
-        self.lease.disarm();
     }
 }
 

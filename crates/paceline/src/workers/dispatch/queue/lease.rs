@@ -198,6 +198,15 @@ impl Lease {
         }
     }
 
+    /// Gives the lease up, and reports the worker as one to be replaced. In this order: the supervisor ends it at once
+    /// only if no thread of it is busy.
+    pub fn give_up(&mut self, reason: String) {
+        if let Some(thread) = self.channel.as_ref().map(|channel| channel.thread) {
+            self.disarm();
+            self.complain(Complaint::Replace { thread, reason });
+        }
+    }
+
     /// Reports a worker that lives on without this thread: it has lost its sockets, and would get no request for ever.
     fn await_another(&self, channel: &Channel) {
         let Ok(runtime) = Handle::try_current() else { return };
@@ -215,11 +224,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(channel) = self.channel.take() {
-            self.complain(Complaint::Replace { thread: channel.thread, reason: "its channel is broken".into() });
-            self.evict_followers(&channel);
-            self.queue.end(self);
-        }
+        self.give_up("its channel is broken".into());
     }
 }
 

@@ -206,6 +206,23 @@ fn a_lease_that_is_lost_is_reported_and_a_leaving_worker_gets_nothing() {
     });
 }
 
+/// The supervisor hears a complaint on another thread, and asks at once whether the worker has anything else in hand.
+#[test]
+fn a_lease_that_is_given_up_has_left_its_place_before_it_is_reported() {
+    run(async {
+        let (queue, mut complaints) = queue(1, &[(1, 1)]);
+        let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
+        let held = queue.lock();
+        let giving_up = std::thread::spawn(move || drop(lease));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(complaints.try_recv().is_err(), "reported while its place was taken");
+        drop(held);
+        giving_up.join().unwrap();
+        assert!(matches!(complaints.try_recv(), Ok((1, Complaint::Replace { .. }))));
+        assert!(queue.leave(1));
+    });
+}
+
 /// A queue that knows a page as short and a report as long.
 pub(super) async fn learned(
     workers: &[(WorkerId, usize)],
