@@ -95,13 +95,13 @@ module Bench
     end
 
     # Mean milliseconds of each server's requests.
-    def bench(servers, *more, seconds: @seconds)
-      command = [Servers.paceline, "bench", "-q", "--json", "-k", "-c", @fault.clients, "-t", "#{seconds}s", *more, *servers.map { |server| "http://127.0.0.1:#{server.port}#{@fault.path}" }]
+    def bench(servers, *more, seconds: @seconds, path: @fault.path, clients: @fault.clients)
+      command = [Servers.paceline, "bench", "-q", "--json", "-k", "-c", clients, "-t", "#{seconds}s", *more, *servers.map { |server| "http://127.0.0.1:#{server.port}#{path}" }]
       text, complaint, = Open3.capture3(*command.map(&:to_s))
       found = JSON.parse(text)
       (servers.size == 1 ? [found] : found.values_at("a", "b")).map do |one|
         wrong = one.fetch("statuses").reject { |status, _| status == "200" }
-        raise Failed, "#{@fault.path}: #{one["statuses"]}" if wrong.any? || one["statuses"].empty?
+        raise Failed, "#{path}: #{one["statuses"]}" if wrong.any? || one["statuses"].empty?
 
         one.fetch("mean")
       end
@@ -123,9 +123,11 @@ module Bench
       get(server, @fault.path).get_fields("set-cookie").to_a.map { |field| field[/\A[^;]+/] }.join("; ")
     end
 
-    # Of a worker after load.
+    # Of a worker after load. Its pages are those that the doctor has seen, since memory is no single page's.
     def of_memory(servers)
-      bench(servers, seconds: @seconds * MEMORY)
+      each = (@fault.clients / @fault.paths.size.to_f).ceil
+      loads = @fault.paths.map { |path| Thread.new { bench(servers, seconds: @seconds * MEMORY, path: path, clients: each) } }
+      loads.each { |load| load.report_on_exception = false }.each(&:join)
       DoctorGain.new(unit: "bytes", **DoctorFault::VARIANTS.map(&:to_sym).zip(servers.map { |server| server.memory[:worker] }).to_h)
     end
 

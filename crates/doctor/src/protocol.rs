@@ -114,6 +114,8 @@ pub struct Replay {
     pub seed: u64,
     pub outbound: Outbound,
     pub deliver: Deliver,
+    /// A short request is answered once more before it is measured: the processor's caches are those of another process.
+    pub warm: bool,
 }
 
 /// A shadow connects to a Unix socket for each thread. Over each of these connections go lines, too: a [`LoadRequest`],
@@ -462,6 +464,7 @@ mod tests {
             seed: 42,
             outbound: Outbound::Record,
             deliver: Deliver::Gathered,
+            warm: true,
         };
         let load = LoadStart { socket: "/s".into(), threads: 3, requests: Vec::new(), deliver: Deliver::Pieces };
         for (command, expected) in [
@@ -480,7 +483,7 @@ mod tests {
             (
                 Command::Replay(Box::new(replay)),
                 json!({"do": "replay", "id": 7, "observe": false, "clock": 1.5, "seed": 42, "outbound": "record",
-                       "deliver": "gathered", "request": {"method": "GET", "path": "/beers", "query": "page=2",
+                       "deliver": "gathered", "warm": true, "request": {"method": "GET", "path": "/beers", "query": "page=2",
                        "scheme": "http", "host": "shop.test", "headers": [["cookie", "a=b"]]}}),
             ),
         ] {

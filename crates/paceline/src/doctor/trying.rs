@@ -17,7 +17,7 @@ use super::{
     compressing,
     load_trial::{self, LoadChange},
     memory_trial::{self, MemoryChange},
-    replaying::{line, DecodedAnswer, MEASURED},
+    replaying::{line, DecodedAnswer, MEASURED, TIMED},
     run::{Driver, RunError},
     source::Source,
     stop::Stop,
@@ -175,7 +175,7 @@ impl Pairing {
     fn round(&mut self, driver: &mut Driver, route: &mut RouteTrial, nth: usize, round: usize) -> Result<(), Stop> {
         let (number, request) = route.requests[nth];
         let (deliver, is_live) = (self.deliver, driver.is_live());
-        let mut replay = |shadow: &mut Shadow| driver.replaying.replay_delivered(shadow, request, MEASURED, deliver);
+        let mut replay = |shadow: &mut Shadow| driver.replaying.replay_delivered(shadow, request, TIMED, deliver);
         for turn in 0..2 {
             let (control, trial) = if (turn + round) % 2 == 0 {
                 let control = replay(&mut self.control)?;

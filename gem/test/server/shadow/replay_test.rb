@@ -19,6 +19,7 @@ class ShadowReplayTest < ShadowCase
       def each = (yield("half"); raise("torn"))
     end
     $told = []
+    $count = 0
     ANSWERS = {
       "/array" => -> { [200, { "Content-Type" => "text/plain" }, ["one", "", "two"]] },
       "/each" => -> { [200, {}, Body.new("\u00fc", "\xff".b)] },
@@ -43,6 +44,8 @@ class ShadowReplayTest < ShadowCase
       "/input" => -> { [200, {}, [$env["rack.input"].read.inspect]] },
       "/garbage" => -> { [200, {}, [10_000.times.map { |n| n.to_s }.size.to_s]] },
       "/collections" => -> { [200, {}, [GC.stat(:major_gc_count).to_s]] },
+      "/count" => -> { [200, {}, [($count += 1).to_s]] },
+      "/slow" => -> { sleep(0.03); [200, {}, [($count += 1).to_s]] },
       "/large" => -> { [200, {}, Body.new(*Array.new(300) { "x" * 5000 })] },
     }
     run(lambda { |env| $env = env; ANSWERS.fetch(env["PATH_INFO"]).call })
@@ -66,7 +69,9 @@ class ShadowReplayTest < ShadowCase
   def test_bodies
     %w[gathered pieces].each do |deliver|
       { "/array" => ["onetwo", 2], "/each" => ["\u00fc".b << "\xff".b, 2], "/stream" => ["abc", 3], "/file" => [APP, 1], "/204" => ["", 0], "/304" => ["", 0],
-        "/large" => ["x" * 1_500_000, 300] }.each do |path, (text, pieces)|
+        "/count" => -> { [200, {}, [($count += 1).to_s]] },
+      "/slow" => -> { sleep(0.03); [200, {}, [($count += 1).to_s]] },
+      "/large" => ["x" * 1_500_000, 300] }.each do |path, (text, pieces)|
         result = get(path, deliver: deliver)
         assert_nil result["error"], path
         assert_equal [text.b, text.bytesize, pieces], result.values_at("text", "body_bytes", "pieces"), "#{path}, #{deliver}"
@@ -138,6 +143,15 @@ class ShadowReplayTest < ShadowCase
     assert_operator result["allocated"], :>=, 10_000
     assert_operator result["gc_us"], :>=, 0
     assert_nil result["evidence"]
+  end
+
+  def test_a_short_request_that_is_timed_is_answered_twice
+    assert_equal "1", get("/count")["text"]
+    result = get("/count", warm: true)
+    assert_equal "3", result["text"]
+    assert_operator result["wall_us"], :>, 0
+    get("/slow", warm: true)
+    assert_equal "5", get("/count")["text"]
   end
 
   def test_observing
