@@ -175,7 +175,9 @@ impl Pairing {
     fn round(&mut self, driver: &mut Driver, route: &mut RouteTrial, nth: usize, round: usize) -> Result<(), Stop> {
         let (number, request) = route.requests[nth];
         let (deliver, is_live) = (self.deliver, driver.is_live());
-        let mut replay = |shadow: &mut Shadow| driver.replaying.replay_delivered(shadow, request, TIMED, deliver);
+        // What changes all requests must be worth it also for those that come now and then, and find other caches.
+        let manner = if self.started.is_some() { MEASURED } else { TIMED };
+        let mut replay = |shadow: &mut Shadow| driver.replaying.replay_delivered(shadow, request, manner, deliver);
         for turn in 0..2 {
             let (control, trial) = if (turn + round) % 2 == 0 {
                 let control = replay(&mut self.control)?;
