@@ -1,9 +1,7 @@
 # frozen_string_literal: true
 
-# The automatic page cache: what a hit of it costs beside one of the page cache, and what Redmine costs while it is watched.
-require "json"
+# The automatic page cache: what a hit of it costs beside one of the page cache.
 require "net/http"
-require "open3"
 require_relative "sections"
 
 module Bench
@@ -58,66 +56,6 @@ module Bench
         found = PATIENCE.times.find { |nth| http.get(path, { "User-Agent" => "browser #{nth % 2}" }.merge(head))["cache-status"].to_s.then { |said| said.include?("; hit") && said.match?(ending) } }
         raise RunningServer::Failed, "#{running.server.name}: no hit of #{path}" unless found
       end
-    end
-  end
-
-  # Redmine's front page for somebody who is logged in, which the application answers each time: with and without its being watched.
-  class CacheWatch < CacheSection
-    SHAPE = Shape.new(25, true)
-    OFF = "off"
-    WAYS = { OFF => "page_cache = false\n", "watch" => "page_cache = false\n[auto_cache]\nmode = \"watch\"\n" }.freeze
-    PAGE = "/"
-    SCENARIO = "redmine"
-    # So many are watched in any case, and then those of one second in twenty (caching/auto/samples.rs): before that nothing is measured.
-    FIRST = 300
-    # Of the requests then, so many have to be watched.
-    WATCHED = 0.02
-
-    # Neither is always the one that comes after the other.
-    def self.in_turn(round) = round.odd? ? WAYS.to_a : WAYS.to_a.reverse
-
-    # What is wrong with figures for requests of which ROUTE (as `paceline cache advise` says it; nil: none) tells.
-    def self.unwatched(route, requests)
-      return [["it does not know the page", nil]] unless route
-
-      silent = route["refusals"].select { |refusal| refusal["why"].include?("has not said") }.sum { |refusal| refusal["requests"] }
-      watched = route["requests"] - silent
-      watched < FIRST + (requests * WATCHED) ? [["only #{watched} of #{requests} requests were watched", nil]] : []
-    end
-
-    def loads = @options.rounds * WAYS.size
-
-    def run
-      @app = Apps.prepare(:redmine)
-      @counted = []
-      cells = (1..@options.rounds).flat_map do |round|
-        self.class.in_turn(round).map do |name, settings|
-          serving(Caches.paceline_with_app(name, settings, ""), @app, PAGE) { |running| measure(running, round) }
-        end
-      end
-      Summary.new(cells, {}, counted: @counted, order: WAYS.keys, baseline: OFF)
-    end
-
-    private
-
-    def measure(running, round)
-      cookie = RedmineAuthor.session(running.port, File.join(@app.directory, "account.json"))
-      load = lambda do |count|
-        Load.new(port: running.port, mix: [[Kind.new("redmine", PAGE), 1.0]], connections: SHAPE.connections, keep_alive: true, count: count, fields: ["Cookie: #{cookie}"], percentiles: true)
-      end
-      # Twenty seconds or more.
-      many = @options.requests / 25
-      Measurement.generate(load.call(FIRST * Servers::WORKERS * 2), @processes)
-      count(running, SCENARIO, SHAPE, load.call(many)) if round == 1
-      cell(running.server, SCENARIO, SHAPE, round, load.call(many)) { running.server.name == OFF ? [] : self.class.unwatched(route, many) }
-    end
-
-    # The page as the server knows it.
-    def route
-      told, status = Open3.capture2(Servers.paceline, "cache", "advise", "--json", chdir: @app.directory)
-      raise RunningServer::Failed, "paceline cache advise: #{told}" unless status.success?
-
-      JSON.parse(told)["sites"].values.flat_map { |site| site["routes"] }.find { |one| one["route"] == "GET #{PAGE}" }
     end
   end
 end

@@ -90,7 +90,7 @@ module Bench
        *counted(row), noted(row)]
     end
 
-    def watch(summary, _)
+    def watch(summary, section)
       rows = summary.groups.flat_map do |group|
         group.rows.map do |row|
           next [row.server, *refused(row.wrong, 6), ""] if row.wrong
@@ -99,7 +99,10 @@ module Bench
            *counted(row), noted(row)]
         end
       end
-      "## Redmine, watched\n\n#{CacheWatch::PAGE} for one session, #{CacheWatch::SHAPE}; the application answers each request. Ratios (x) to `mode = \"off\"`, which comes first in every second round. System calls and context switches: in all processes, in a pass of their own.\n\n" +
+      watched = section.shares.map { |share| (share * 100).round(1) }
+      "## Redmine, watched\n\n#{CacheWatch::PAGE} for one session, #{CacheWatch::SHAPE}; the application answers each request. Ratios (x) to `mode = \"off\"`, whose twin shows how far two " \
+        "servers that are alike are apart. All run at the same time, started anew for each round, and get #{CacheWatch::BURST} requests in turn. Of the requests #{watched.minmax.join(" to ")} % were watched. " \
+        "System calls and context switches: in all processes, in a pass of their own.\n\n" +
         align(["auto_cache", "requests/s", "CPU µs", "x", "from to", "system calls", "switches", ""], rows, texts: [0, 7])
     end
 

@@ -93,6 +93,11 @@ module Bench
       found.reject { |_, stat| stat.state == "Z" }
     end
 
+    # The tree, and the process that it grows from: a server, where others run beside it.
+    def family
+      tree.merge(@root => self.class.parse_stat(File.read("/proc/#{@root}/stat")))
+    end
+
     def title(pid)
       File.read("/proc/#{pid}/cmdline").tr("\0", " ").strip
     rescue SystemCallError

@@ -4,6 +4,7 @@
 require "minitest/autorun"
 require "tmpdir"
 require_relative "../cache/auto"
+require_relative "../cache/watch"
 require_relative "../cache/report"
 require_relative "../cache/story"
 
@@ -29,27 +30,32 @@ class CacheTest < Minitest::Test
     end
   end
 
-  def test_both_ways_come_first_in_turn
-    assert_equal [%w[off watch], %w[watch off], %w[off watch]], (1..3).map { |round| CacheWatch.in_turn(round).map(&:first) }
+  def test_each_way_comes_after_each_other_one_as_often
+    orders = (6..11).map { |burst| CacheWatch.in_turn(burst) }
+    assert_equal 6, orders.uniq.size
+    followers = orders.flatten.each_cons(2).reject { |one, next_one| one == next_one }.tally
+    assert_operator followers.values.max - followers.values.min, :<=, 1, followers.to_s
   end
 
   def test_figures_of_requests_that_were_not_watched_do_not_count
     route = ->(requests, silent) { { "requests" => requests, "refusals" => [{ "why" => "reads Time.now", "requests" => requests }, { "why" => "the application has not said what it read", "requests" => silent }] } }
-    assert_empty CacheWatch.unwatched(route.call(321, 1), 1000)
-    assert_equal [["only 300 of 1000 requests were watched", nil]], CacheWatch.unwatched(route.call(400, 100), 1000)
-    assert_equal [["it does not know the page", nil]], CacheWatch.unwatched(nil, 1000)
+    assert_equal [320, 0], [CacheWatch::Looks.of(route.call(321, 1)), CacheWatch::Looks.of(nil)].map(&:watched)
+    assert_empty CacheWatch.unwatched(0.05)
+    assert_equal [["only 1.5 % of the requests were watched", nil]], CacheWatch.unwatched(0.015)
   end
 
   def test_the_costs_of_watching_are_shown
     shape = CacheWatch::SHAPE
     cells = (1..2).flat_map do |round|
-      { "off" => 1000.0, "watch" => 1010.0 + round }.map do |name, cpu|
+      { "off" => 1000.0, "off again" => 999.0, "watch" => 1010.0 + round }.map do |name, cpu|
         Visit::Cell.new(server: name, scenario: "redmine", shape: shape, round: round, rate: 100.0, p50: 1.0, p99: 2.0, cpu: cpu, requests: 10, failures: [], generator_busy: 0.1, elsewhere: 0.0)
       end
     end
-    counted = %w[off watch].map { |name| Visit::Counted.new(server: name, scenario: "redmine", shape: shape, calls: 90.5, switches: 7.25, failures: []) }
-    text = CacheReport.allocate.send(:watch, Summary.new(cells, {}, counted: counted, order: %w[off watch], baseline: "off"), nil)
+    counted = CacheWatch::WAYS.keys.map { |name| Visit::Counted.new(server: name, scenario: "redmine", shape: shape, calls: 90.5, switches: 7.25, failures: []) }
+    text = CacheReport.allocate.send(:watch, Summary.new(cells, {}, counted: counted, order: CacheWatch::WAYS.keys, baseline: "off"), Struct.new(:shares).new([0.051, 0.043]))
     assert_match(/\| watch +\| +100 \| +1,01[12] \| 1\.01[12] \| 1\.011 to 1\.012 \| +90\.50 \| +7\.25 \|/, text)
+    assert_match(/\| off again +\| +100 \| +999 \| 0\.999 \|/, text)
+    assert_includes text, "4.3 to 5.1 % were watched"
   end
 
   def test_templates_are_filled

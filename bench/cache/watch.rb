@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+# What Redmine costs while the automatic page cache watches it. Two processes that are alike differ by as much as is looked for here, so
+# the servers are started anew for each round, run at the same time, and get short bursts in turn: the machine is as fast for one as for the
+# other. The server that is off is there twice: how far its two copies are apart, nothing else can be told from.
+require "fileutils"
+require "json"
+require "open3"
+require_relative "sections"
+
+module Bench
+  # Redmine's front page for somebody who is logged in, which the application answers each time.
+  class CacheWatch < CacheSection
+    SHAPE = Shape.new(4, true)
+    OFF, TWIN, WATCH = "off", "off again", "watch"
+    OFF_SETTINGS = "page_cache = false\n"
+    WAYS = { OFF => OFF_SETTINGS, TWIN => OFF_SETTINGS, WATCH => "#{OFF_SETTINGS}[auto_cache]\nmode = \"watch\"\n" }.freeze
+    PAGE = "/"
+    SCENARIO = "redmine"
+    # So many are watched in any case, and then those of one second in twenty (caching/auto/samples.rs): before that nothing is measured.
+    FIRST = 300
+    # Of the requests then, so many have to be watched.
+    WATCHED = 0.02
+    # Requests of a burst: half a second.
+    BURST = 50
+    private_constant :OFF_SETTINGS
+
+    # What the page has had, as `paceline cache advise` says it: all requests, and those of which the application has said nothing.
+    Looks = Struct.new(:requests, :silent) do
+      # ROUTE: nil while the server does not know the page.
+      def self.of(route)
+        return new(0, 0) unless route
+
+        new(route["requests"], route["refusals"].select { |refusal| refusal["why"].include?("has not said") }.sum { |refusal| refusal["requests"] })
+      end
+
+      def watched = requests - silent
+    end
+
+    # In all orders, so that none always comes after the same other one.
+    def self.in_turn(burst)
+      orders = WAYS.keys.permutation.to_a
+      orders[burst % orders.size]
+    end
+
+    # What is wrong with figures of which SHARE were watched.
+    def self.unwatched(share)
+      share < WATCHED ? [["only #{(share * 100).round(1)} % of the requests were watched", nil]] : []
+    end
+
+    # The share of each round's requests that were watched.
+    attr_reader :shares
+
+    def loads = @options.rounds
+
+    def run
+      @app = Apps.prepare(:redmine)
+      @counted, @shares = [], []
+      cells = (1..@options.rounds).flat_map { |round| together(WAYS.to_a.rotate(round)) { |servers| measure(servers, round) } }
+      Summary.new(cells, {}, counted: @counted, order: WAYS.keys, baseline: OFF)
+    end
+
+    private
+
+    # Serves by all of WAYS while the block runs, each from a copy of the application: they would share a control socket.
+    def together(ways, servers = {}, &block)
+      return yield servers if ways.empty?
+
+      (name, settings), *rest = ways
+      processes = Processes.new
+      processes.own(*servers.values.map(&:pid)) do
+        serving(Caches.paceline_with_app(name, settings, ""), copy(name), PAGE, processes) { |running| together(rest, servers.merge(name => running), &block) }
+      end
+    end
+
+    def copy(name)
+      directory = File.join(WORK, "redmine-#{name.tr(" ", "-")}")
+      FileUtils.rm_rf(directory)
+      FileUtils.cp_r(@app.directory, directory)
+      App.new(name: :redmine, directory: directory, environment: @app.environment)
+    end
+
+    def measure(servers, round)
+      loads = servers.transform_values { |running| by_session(running) }
+      loads.each_value { |load| load.call(FIRST * Servers::WORKERS * 2).run }
+      count_all(servers, loads) if round == 1
+      before = looks(WATCH)
+      found, cpu = bursts(servers, loads)
+      watched = looks(WATCH).watched - before.watched
+      share = watched.fdiv(found.fetch(WATCH).sum(&:completed))
+      @shares << share
+      cells = servers.keys.map { |name| cell_of(name, round, found[name], cpu[name], name == WATCH ? self.class.unwatched(share) : []) }
+      @told.call("round #{round}: #{cells.map { |cell| "#{cell.server} #{cell.cpu.round} µs" }.join(", ")}, #{(share * 100).round(1)} % watched", true)
+      cells
+    end
+
+    # The results of each server's bursts, and the CPU seconds that its processes took meanwhile.
+    def bursts(servers, loads)
+      found = servers.transform_values { [] }
+      families = servers.transform_values { |running| Processes.new(running.pid) }
+      before = families.transform_values(&:family)
+      (@options.requests / 25 / BURST).times do |burst|
+        self.class.in_turn(burst).each { |name| found[name] << loads[name].call(BURST).run }
+      end
+      [found, families.to_h { |name, processes| [name, Processes.cpu_seconds(before[name], processes.family)] }]
+    end
+
+    def cell_of(name, round, results, cpu, wrong)
+      requests = results.sum(&:completed)
+      Visit::Cell.new(server: name, scenario: SCENARIO, shape: SHAPE, round: round, rate: requests / results.sum { |one| one.seconds.to_f },
+                      p50: Arithmetic.median(results.map(&:p50)), p99: results.map(&:p99).max, cpu: Arithmetic.cpu_per_request(cpu, requests), requests: requests,
+                      failures: results.flat_map(&:failures) + wrong, generator_busy: 0.0, elsewhere: 0.0)
+    end
+
+    def count_all(servers, loads)
+      servers.each do |name, running|
+        result, counts = KernelCounts.new(Processes.new(running.pid).family.keys).during { loads[name].call(BURST * 8).run }
+        each = ->(number) { number&.fdiv(result.completed) }
+        @counted << Visit::Counted.new(server: name, scenario: SCENARIO, shape: SHAPE, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
+      end
+    end
+
+    # A load of so many requests.
+    def by_session(running)
+      cookie = RedmineAuthor.session(running.port, File.join(@app.directory, "account.json"))
+      kind = Kind.new("redmine", PAGE)
+      ->(count) { Load.new(port: running.port, mix: [[kind, 1.0]], connections: SHAPE.connections, keep_alive: true, count: count, fields: ["Cookie: #{cookie}"], percentiles: true) }
+    end
+
+    def looks(name)
+      told, status = Open3.capture2(Servers.paceline, "cache", "advise", "--json", chdir: File.join(WORK, "redmine-#{name}"))
+      raise RunningServer::Failed, "paceline cache advise: #{told}" unless status.success?
+
+      Looks.of(JSON.parse(told)["sites"].values.flat_map { |site| site["routes"] }.find { |one| one["route"] == "GET #{PAGE}" })
+    end
+  end
+end
