@@ -29,6 +29,10 @@ module Paceline
     # After so long (s) a write is over of which nobody knew what came: until then the front believes no schema.
     AFTERMATH = 6
 
+    # Blocks with a recording that run in this process.
+    @recorded = 0
+    @counting = Thread::Mutex.new
+
     class << self
       # Told before a write is committed and after it; nil: nobody.
       attr_accessor :journal
@@ -117,18 +121,22 @@ module Paceline
         self
       end
 
-      # The recording of the request that this thread serves, or nil.
+      # The recording of the request that this thread serves, or nil. Each hook looks here first.
       def recording
-        Thread.current.thread_variable_get(KEY)
+        Thread.current.thread_variable_get(KEY) unless @recorded.zero?
       end
 
       # Runs the block with this recording.
       def with(recording)
         before = self.recording
-        Thread.current.thread_variable_set(KEY, recording)
-        yield
-      ensure
-        Thread.current.thread_variable_set(KEY, before)
+        @counting.synchronize { @recorded += 1 }
+        begin
+          Thread.current.thread_variable_set(KEY, recording)
+          yield
+        ensure
+          Thread.current.thread_variable_set(KEY, before)
+          @counting.synchronize { @recorded -= 1 }
+        end
       end
 
       private

@@ -30,7 +30,7 @@ module Paceline
 
       # Runs a statement that was handed to a driver. Only sent: the block returns before the database has answered.
       def self.direct(connection, sql, sent: false, &block)
-        return yield if Thread.current.thread_variable_get(INSIDE)
+        return yield if Statements.unremarkable?(sql) || Thread.current.thread_variable_get(INSIDE)
 
         AutoCache.recording&.statement(sql, [])
         inside { Transactions.of(connection).run(sql, [], sent: sent, &block) }
@@ -77,6 +77,8 @@ module Paceline
         private
 
         def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
+          return super if Statements.unremarkable?(sql)
+
           if Thread.current.thread_variable_get(INSIDE)
             # From Rails 7.1 on a transaction begins, and is restored on a new connection, within the statement that needs it.
             return Statements.control?(sql) ? paceline_transactions.run(sql, []) { super } : super

@@ -107,7 +107,8 @@ module Paceline
         end
 
         def []=(name, options)
-          AutoCache.recording&.untracked("sets the cookie #{name}") if AutoCache.readers.reader
+          recording = AutoCache.recording
+          recording.untracked("sets the cookie #{name}") if recording && AutoCache.readers.reader
           super
         end
       end
@@ -115,7 +116,9 @@ module Paceline
       # Rack's and Rails' sessions.
       module Session
         def [](key)
-          paceline_read(key) { super }
+          value = super
+          AutoCache.session(self, key, value) if AutoCache.recording
+          value
         end
 
         def fetch(key, *, &)
@@ -155,14 +158,6 @@ module Paceline
             AutoCache.recording&.untracked("writes the session") unless token
             super(*arguments, &block)
           end
-        end
-
-        private
-
-        def paceline_read(key)
-          value = yield
-          AutoCache.session(self, key, value) if AutoCache.recording
-          value
         end
       end
 

@@ -68,6 +68,11 @@ module Paceline
           found
         end
 
+        # It reads, and nobody wants to know what.
+        def unremarkable?(sql)
+          AutoCache.recording.nil? && !several?(sql) && read?(sql)
+        end
+
         # BEGIN, COMMIT, a savepoint.
         def control?(sql)
           CONTROL.match?(sql)
