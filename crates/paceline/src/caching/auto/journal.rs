@@ -24,8 +24,8 @@ use tokio::{
 };
 
 use super::{
-    trust::{Agreement, BEAT},
-    AutoCache, Notice,
+    trust::{Agreement, BEAT, WATCHING_BEAT},
+    AutoCache, Mode, Notice,
 };
 use crate::support::clock;
 
@@ -91,12 +91,17 @@ async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Sema
 
 /// Shows that what processes write is read: what they had written before a beat began has had its turn when it ends.
 async fn beat(auto: &AutoCache, places: &Semaphore, fails: &AtomicBool) {
+    // In mode watch no page is shown, and databases are looked at before each comparison.
+    let watches = auto.policy.mode == Mode::Watch;
+    let pause = if watches { WATCHING_BEAT } else { BEAT };
     for number in 0_u64.. {
         let began = clock::now();
         let was_full = places.available_permits() == 0;
-        tokio::time::sleep(BEAT).await;
+        tokio::time::sleep(pause).await;
         tokio::task::yield_now().await;
-        if number % LOOK == 0 {
+        if watches {
+            auto.name_unwatched();
+        } else if number % LOOK == 0 {
             auto.look_at_databases();
             auto.name_unwatched();
         }

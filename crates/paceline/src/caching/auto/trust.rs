@@ -24,6 +24,8 @@ use crate::support::clock::{self, Micros};
 
 /// How often the thread that reads what is told shows that it does.
 pub const BEAT: Duration = Duration::from_millis(50);
+/// The same in mode watch.
+pub const WATCHING_BEAT: Duration = Duration::from_millis(200);
 /// Microseconds since then, at most. A process waits a second for its answer before it commits without one.
 const LATE: Micros = 500_000;
 /// What has changed within this time (ns) may have changed once more without another time.
