@@ -98,7 +98,7 @@ class AutoCacheTransactionsTest < Paceline::Test
     require "paceline/auto_cache/drivers"
     notes = @notes
     Class.new do
-      %i[exec send_query send_query_prepared put_copy_data put_copy_end reset].each do |name|
+      %i[exec exec_prepared send_query send_query_prepared put_copy_data put_copy_end reset].each do |name|
         define_method(name) { |*| notes.lines << name }
       end
       prepend Paceline::AutoCache::Drivers::Postgres
@@ -115,6 +115,19 @@ class AutoCacheTransactionsTest < Paceline::Test
       connection.public_send(name, *argument)
       assert_equal [:intend, name, [:done, "unknown"]], [@notes.lines[0][0], *@notes.lines.drop(1)]
     end
+  end
+
+  # The connection was there before it was followed, and knows only the name.
+  def test_a_read_of_active_record_by_a_name
+    connection = raw
+    adapter = Class.new do
+      def log(*) = yield
+      prepend Paceline::AutoCache::Drivers::Adapter
+    end
+    adapter.new.send(:log, "SELECT 1") { connection.exec_prepared("a1") }
+    assert_equal [:exec_prepared], @notes.lines
+    connection.exec_prepared("a1")
+    assert_equal [:intend, ["EXECUTE unknown"]], @notes.lines[1]
   end
 
   def test_a_connection_that_is_reset

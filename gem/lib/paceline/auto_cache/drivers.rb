@@ -77,7 +77,8 @@ module Paceline
         private
 
         def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
-          return super if Statements.unremarkable?(sql)
+          # The driver may know the statement by a name alone, and take it for a write.
+          return Drivers.inside { super } if Statements.unremarkable?(sql)
 
           if Thread.current.thread_variable_get(INSIDE)
             # From Rails 7.1 on a transaction begins, and is restored on a new connection, within the statement that needs it.
