@@ -50,6 +50,8 @@ const MAX_PROCESSES: usize = 1000;
 
 /// Beats between two looks at databases that others may write to.
 const LOOK: u64 = 2;
+/// The same in mode watch.
+const WATCHING_LOOK: u64 = 5;
 
 /// How long a write that was announced counts as under way when its process is gone, or does not know what came of it: the
 /// database may be about to do it.
@@ -91,17 +93,17 @@ async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Sema
 
 /// Shows that what processes write is read: what they had written before a beat began has had its turn when it ends.
 async fn beat(auto: &AutoCache, places: &Semaphore, fails: &AtomicBool) {
-    // In mode watch no page is shown, and databases are looked at before each comparison.
-    let watches = auto.policy.mode == Mode::Watch;
-    let pause = if watches { WATCHING_BEAT } else { BEAT };
+    // In mode watch no page is shown, and databases are looked at before each comparison: now and then is for people who ask why.
+    let (pause, look) = match auto.policy.mode {
+        Mode::Watch => (WATCHING_BEAT, WATCHING_LOOK),
+        _ => (BEAT, LOOK),
+    };
     for number in 0_u64.. {
         let began = clock::now();
         let was_full = places.available_permits() == 0;
         tokio::time::sleep(pause).await;
         tokio::task::yield_now().await;
-        if watches {
-            auto.name_unwatched();
-        } else if number % LOOK == 0 {
+        if number % look == 0 {
             auto.look_at_databases();
             auto.name_unwatched();
         }
