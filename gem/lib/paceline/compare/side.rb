@@ -123,10 +123,16 @@ module Paceline
 
       def wait_until_ready(began)
         until ready?
-          raise Failed, "#{name} does not start: #{@dir}\n#{last_lines}" if ended? || failure
+          does_not_start if ended? || failure
           raise Failed, "#{name} was not ready after #{START_LIMIT} s: #{@dir}\n#{last_lines}" if now - began > START_LIMIT + STOP_LIMIT
           sleep(STEP)
         end
+      end
+
+      # The server says it to the control socket first: its log has all of it when it has ended.
+      def does_not_start
+        stop
+        raise Failed, "#{name} does not start: #{@dir}\n#{last_lines}"
       end
 
       def ready?

@@ -103,11 +103,17 @@ module Paceline
 
       def await(began)
         until ready?
-          raise Failed, "the application does not start; `paceline check` says more. Its last lines:\n#{last_lines}" if ended? || failure?
+          does_not_start if ended? || failure?
           raise Failed, "the application was not ready after #{START_LIMIT} s; see `paceline check`" if now - began > START_LIMIT
           sleep(STEP)
         end
         File.read(@log)[LISTENING, 1] || raise(Failed, "the server listens on no TCP port:\n#{last_lines}")
+      end
+
+      # The server says it to the control socket first: its log has all of it when it has ended.
+      def does_not_start
+        stop
+        raise Failed, "the application does not start; `paceline check` says more. Its last lines:\n#{last_lines}"
       end
 
       def ready?
