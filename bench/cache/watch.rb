@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What Redmine costs while the automatic page cache watches it. Two processes that are alike differ by as much as is looked for here, so
-# the servers are started anew for each round, run at the same time, and get short bursts in turn: the machine is as fast for one as for the
+# the servers are started afresh for each round, run at the same time, and get short bursts in turn: the machine is as fast for one as for the
 # other. The server that is off is there twice: how far its two copies are apart, nothing else can be told from.
 require "fileutils"
 require "json"
