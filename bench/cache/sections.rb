@@ -76,9 +76,9 @@ module Bench
                       generator_busy: measured.generator_busy, elsewhere: measured.elsewhere)
     end
 
-    # The system calls and context switches of a request, in a pass of its own. `run` has made @counted.
-    def count(running, scenario, shape, load)
-      result, counts = KernelCounts.new(running.processes.keys).during { Measurement.generate(load, @processes) }
+    # The system calls and context switches of a request, in a pass of its own. `run` has made @counted. PIDS: of the server, where others run.
+    def count(running, scenario, shape, load, pids = running.processes.keys)
+      result, counts = KernelCounts.new(pids).during { Measurement.generate(load, @processes) }
       each = ->(number) { number&.fdiv(result.completed) }
       @counted << Visit::Counted.new(server: running.server.name, scenario: scenario, shape: shape, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
     end

@@ -25,22 +25,17 @@ module Bench
     BURST = 50
     private_constant :OFF_SETTINGS
 
-    # What the page has had, as `paceline cache advise` says it: all requests, and those of which the application has said nothing.
-    Looks = Struct.new(:requests, :silent) do
-      # ROUTE: nil while the server does not know the page.
-      def self.of(route)
-        return new(0, 0) unless route
-
-        new(route["requests"], route["refusals"].select { |refusal| refusal["why"].include?("has not said") }.sum { |refusal| refusal["requests"] })
-      end
-
-      def watched = requests - silent
-    end
-
     # In all orders, so that none always comes after the same other one.
     def self.in_turn(burst)
       orders = WAYS.keys.permutation.to_a
       orders[burst % orders.size]
+    end
+
+    # Requests of ROUTE (as `paceline cache advise` says it; nil: the server does not know the page) of which the application has said something.
+    def self.watched(route)
+      return 0 unless route
+
+      route["requests"] - route["refusals"].select { |refusal| refusal["why"].include?("has not said") }.sum { |refusal| refusal["requests"] }
     end
 
     # What is wrong with figures of which SHARE were watched.
@@ -83,41 +78,35 @@ module Bench
     def measure(servers, round)
       loads = servers.transform_values { |running| by_session(running) }
       loads.each_value { |load| load.call(FIRST * Servers::WORKERS * 2).run }
-      count_all(servers, loads) if round == 1
-      before = looks(WATCH)
-      found, cpu = bursts(servers, loads)
-      watched = looks(WATCH).watched - before.watched
-      share = watched.fdiv(found.fetch(WATCH).sum(&:completed))
+      servers.each { |name, running| count(running, SCENARIO, SHAPE, loads[name].call(BURST * 8), family(running).keys) } if round == 1
+      before = watched
+      found, cpu, elsewhere = bursts(servers, loads)
+      share = (watched - before).fdiv(found.fetch(WATCH).sum(&:completed))
       @shares << share
-      cells = servers.keys.map { |name| cell_of(name, round, found[name], cpu[name], name == WATCH ? self.class.unwatched(share) : []) }
+      cells = servers.keys.map { |name| cell_of(name, round, found[name], cpu[name], elsewhere, name == WATCH ? self.class.unwatched(share) : []) }
       @told.call("round #{round}: #{cells.map { |cell| "#{cell.server} #{cell.cpu.round} µs" }.join(", ")}, #{(share * 100).round(1)} % watched", true)
       cells
     end
 
-    # The results of each server's bursts, and the CPU seconds that its processes took meanwhile.
+    # The results of each server's bursts, the CPU seconds that its processes took meanwhile, and how many processors others took.
     def bursts(servers, loads)
       found = servers.transform_values { [] }
-      families = servers.transform_values { |running| Processes.new(running.pid) }
-      before = families.transform_values(&:family)
+      before, busy, began = servers.transform_values { |running| family(running) }, Processes.machine_busy, Measurement.now
       (@options.requests / 25 / BURST).times do |burst|
         self.class.in_turn(burst).each { |name| found[name] << loads[name].call(BURST).run }
       end
-      [found, families.to_h { |name, processes| [name, Processes.cpu_seconds(before[name], processes.family)] }]
+      cpu = servers.to_h { |name, running| [name, Processes.cpu_seconds(before[name], family(running))] }
+      others = Processes.machine_busy - busy - cpu.values.sum - found.values.flatten.sum(&:own_cpu)
+      [found, cpu, [others, 0].max / (Measurement.now - began)]
     end
 
-    def cell_of(name, round, results, cpu, wrong)
-      requests = results.sum(&:completed)
-      Visit::Cell.new(server: name, scenario: SCENARIO, shape: SHAPE, round: round, rate: requests / results.sum { |one| one.seconds.to_f },
+    def family(running) = Processes.new(running.pid).family
+
+    def cell_of(name, round, results, cpu, elsewhere, wrong)
+      requests, seconds = results.sum(&:completed), results.sum { |one| one.seconds.to_f }
+      Visit::Cell.new(server: name, scenario: SCENARIO, shape: SHAPE, round: round, rate: requests / seconds,
                       p50: Arithmetic.median(results.map(&:p50)), p99: results.map(&:p99).max, cpu: Arithmetic.cpu_per_request(cpu, requests), requests: requests,
-                      failures: results.flat_map(&:failures) + wrong, generator_busy: 0.0, elsewhere: 0.0)
-    end
-
-    def count_all(servers, loads)
-      servers.each do |name, running|
-        result, counts = KernelCounts.new(Processes.new(running.pid).family.keys).during { loads[name].call(BURST * 8).run }
-        each = ->(number) { number&.fdiv(result.completed) }
-        @counted << Visit::Counted.new(server: name, scenario: SCENARIO, shape: SHAPE, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
-      end
+                      failures: results.flat_map(&:failures) + wrong, generator_busy: results.sum(&:own_cpu) / seconds, elsewhere: elsewhere)
     end
 
     # A load of so many requests.
@@ -127,11 +116,11 @@ module Bench
       ->(count) { Load.new(port: running.port, mix: [[kind, 1.0]], connections: SHAPE.connections, keep_alive: true, count: count, fields: ["Cookie: #{cookie}"], percentiles: true) }
     end
 
-    def looks(name)
-      told, status = Open3.capture2(Servers.paceline, "cache", "advise", "--json", chdir: File.join(WORK, "redmine-#{name}"))
+    def watched
+      told, status = Open3.capture2(Servers.paceline, "cache", "advise", "--json", chdir: File.join(WORK, "redmine-#{WATCH}"))
       raise RunningServer::Failed, "paceline cache advise: #{told}" unless status.success?
 
-      Looks.of(JSON.parse(told)["sites"].values.flat_map { |site| site["routes"] }.find { |one| one["route"] == "GET #{PAGE}" })
+      self.class.watched(JSON.parse(told)["sites"].values.flat_map { |site| site["routes"] }.find { |one| one["route"] == "GET #{PAGE}" })
     end
   end
 end

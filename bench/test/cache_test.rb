@@ -39,7 +39,7 @@ class CacheTest < Minitest::Test
 
   def test_figures_of_requests_that_were_not_watched_do_not_count
     route = ->(requests, silent) { { "requests" => requests, "refusals" => [{ "why" => "reads Time.now", "requests" => requests }, { "why" => "the application has not said what it read", "requests" => silent }] } }
-    assert_equal [320, 0], [CacheWatch::Looks.of(route.call(321, 1)), CacheWatch::Looks.of(nil)].map(&:watched)
+    assert_equal [320, 0], [CacheWatch.watched(route.call(321, 1)), CacheWatch.watched(nil)]
     assert_empty CacheWatch.unwatched(0.05)
     assert_equal [["only 1.5 % of the requests were watched", nil]], CacheWatch.unwatched(0.015)
   end
