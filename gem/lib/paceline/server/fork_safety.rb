@@ -9,7 +9,7 @@ module Paceline
   module Server
     class ForkSafety
       HERE = "/proc/self/fd"
-      # What Ruby itself opens, and anew after a fork.
+      # What Ruby itself opens, and opens again after a fork.
       RUBYS_OWN = /\Aanon_inode:\[?event(?:fd|poll)\]?\z/
       TIMEOUT = "Timeout stdlib thread"
       ENDED = %w[Z X].freeze
