@@ -17,10 +17,10 @@ module Bench
     WAYS = { OFF => OFF_SETTINGS, TWIN => OFF_SETTINGS, WATCH => "#{OFF_SETTINGS}[auto_cache]\nmode = \"watch\"\n" }.freeze
     PAGE = "/"
     SCENARIO = "redmine"
-    # So many are watched in any case, and then those of one second in twenty (caching/auto/samples.rs): before that nothing is measured.
+    # So many are watched in any case, and then those of half a second in twenty (caching/auto/samples.rs): before that nothing is measured.
     FIRST = 300
     # Of the requests then, so many have to be watched.
-    WATCHED = 0.02
+    WATCHED = 0.01
     # Requests of a burst: half a second.
     BURST = 50
     private_constant :OFF_SETTINGS

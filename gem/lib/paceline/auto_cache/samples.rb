@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Which requests of a process are recorded in mode watch: the first ones, and then those of one second in twenty. The front decides the
+# Which requests of a process are recorded in mode watch: the first ones, and then those of half a second in twenty. The front decides the
 # same by the same clock (samples.rs), and does not miss the others.
 #
 #   samples = Paceline::AutoCache::Samples.new
-#   samples.take?     # => true, 300 times; from then on in one second of twenty
+#   samples.take?     # => true, 300 times; from then on in half a second of twenty
 module Paceline
   module AutoCache
     class Samples
       FIRST = 300
       # Seconds: how often, and for how long.
       EVERY = 20
-      LONG = 1
+      LONG = 0.5
 
       def initialize
         @asked = 0
