@@ -6,6 +6,12 @@ require_relative "../lib/arithmetic"
 module Bench
   # What fault and clean twin take of the same thing. UNIT: "ms", "bytes" or "requests".
   DoctorGain = Struct.new(:unit, :fault, :clean, keyword_init: true) do
+    # Of several measurements.
+    def self.mean(gains)
+      fault, clean = %i[fault clean].map { |variant| gains.sum(&variant) / gains.size.to_f }
+      new(unit: gains.first.unit, fault: fault, clean: clean)
+    end
+
     # 0.61: the cure takes 61 % away.
     def share = fault.positive? ? 1 - (clean.to_f / fault) : 0.0
     def saved = fault - clean

@@ -23,8 +23,9 @@ module Bench
     end
   end
 
-  # SAID: what the doctor says; APPLIED: the advice whose cure was measured.
-  DoctorRealProof = Struct.new(:app, :said, :unchanged, :applied, :gain, :missing, :failures, keyword_init: true) do
+  # SAID: what the doctor says; APPLIED: the advice whose cure was measured; GAINS: a DoctorGain of each round.
+  DoctorRealProof = Struct.new(:app, :said, :unchanged, :applied, :gains, :missing, :failures, keyword_init: true) do
+    def gain = (DoctorGain.mean(gains) if gains&.any?)
     def name = app.name
     def predicted = applied&.predicted
     def predicted_saved = applied&.predicted_saved
@@ -53,6 +54,8 @@ module Bench
     DATABASE = "db/production.sqlite3"
     # What the applications write, which belongs in no git tree.
     WRITTEN = ["/log", "/tmp", "/files", "/db/*.sqlite3*"].freeze
+    # How often the application is started as it is and cured: two processes that are alike differ by some percent.
+    ROUNDS = 5
     # Seconds after which the doctor is ended.
     LIMIT = 300
 
@@ -125,9 +128,15 @@ module Bench
     def measure(proof, folder)
       return unless (proof.applied = proof.said&.advice.to_a.find { |advice| apply(advice) })
 
+      page = Page.new(path(proof.applied))
+      proof.gains = Array.new(@trials.empty? ? ROUNDS : 1) { beside(page, folder) }
+    end
+
+    # Both, started afresh.
+    def beside(page, folder)
       servers = [["as-is", folder], ["cured", @cured]].map { |variant, place| server(variant, place) }
       servers.each(&:start)
-      proof.gain = DoctorMeasured.new(Page.new(path(proof.applied)), nil, seconds: @seconds).of(servers)
+      DoctorMeasured.new(page, nil, seconds: @seconds).of(servers)
     ensure
       servers&.each(&:stop)
     end

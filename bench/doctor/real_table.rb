@@ -32,15 +32,21 @@ module Bench
 
     def advice_row(proof, advice)
       applied = advice == proof.applied
-      change = applied && proof.gain ? "#{figure(proof.gain.fault, "ms")} to #{figure(proof.gain.clean, "ms")}" : ""
+      change = applied && proof.gain ? "#{figure(proof.gain.fault, "ms")} to #{figure(proof.gain.clean, "ms")}#{rounds(proof.gains)}" : ""
       [proof.name, advice.number.to_s, advice.kind, advice.routes.first.to_s, predicted(advice), advice.line.to_s.strip.gsub("|", "\\|"), change]
+    end
+
+    # How far the rounds are apart.
+    def rounds(gains)
+      shares = gains.map { |gain| (gain.share * 100).round }
+      " (#{gains.size} rounds: #{shares.min} to #{shares.max} %)" if gains.size > 1
     end
 
     def real_records
       @results.real.map do |proof|
         { application: proof.name, title: proof.app.title, paths: proof.app.paths, missing: proof.missing, failures: proof.failures, unchanged: proof.unchanged,
           advice: proof.said&.advice&.map(&:to_h), others: proof.said&.others, left_out: proof.said&.left_out, doctor_seconds: proof.said&.seconds&.round(1),
-          applied: proof.applied&.number, gain: proof.gain && proof.gain.to_h.merge(share: proof.gain.share, predicted: proof.applied.gain, miss: proof.miss) }.compact
+          applied: proof.applied&.number, gain: proof.gain && proof.gain.to_h.merge(share: proof.gain.share, predicted: proof.applied.gain, miss: proof.miss, rounds: proof.gains.map(&:share)) }.compact
       end
     end
   end

@@ -134,6 +134,14 @@ class DoctorBenchTest < Minitest::Test
     assert_match(/no figure.*live, 10\/s: 2 x status 503/m, report(live: [row]))
   end
 
+  def test_whole_applications_are_measured_in_rounds
+    said = DoctorSays.new("advice" => [said("builder_xml", "GET /feed")])
+    gains = [[40, 36], [44, 38], [36, 34]].map { |fault, clean| DoctorGain.new(unit: "ms", fault: fault, clean: clean) }
+    real = DoctorRealProof.new(app: DoctorReal::ALL[0], said: said, applied: said.advice.first, gains: gains, unchanged: true, failures: {})
+    assert_equal DoctorGain.new(unit: "ms", fault: 40.0, clean: 36.0), real.gain
+    assert_includes report(real: [real]), "40.0 ms to 36.0 ms (3 rounds: 6 to 14 %)"
+  end
+
   def test_the_load_has_its_rate_in_each_second
     lines = DoctorLive.log(10, 3).lines
     assert_equal [10, 10, 10], lines.group_by { |line| line[/\[(.*?)\]/, 1] }.values.map(&:size)
