@@ -37,7 +37,8 @@ module Paceline
 
       # Most calls measure a duration, by another clock.
       module Real
-        def clock_gettime(clock, *)
+        # With a list of arguments each call would make an object. `unit` is as if it was not given.
+        def clock_gettime(clock, unit = :float_second)
           Moments.read("clock_gettime") if clock == Process::CLOCK_REALTIME && AutoCache.recording
           super
         end
