@@ -149,8 +149,8 @@ class SelfTuningTest < Minitest::Test
   end
 
   # As if a trial had proved it in an earlier run of the server.
-  def keep(dir, kind, short, settings)
-    change = { kind: kind, short: short, environment: { set: {}, unset: [], ruby_options: [] }, settings: settings, gains: [] }
+  def keep(dir, kind, short, settings, environment: {})
+    change = { kind: kind, short: short, environment: { set: environment, unset: [], ruby_options: [] }, settings: settings, gains: [] }
     fingerprint = { ruby: "ruby #{RUBY_VERSION}", lock: digest(""), code: "" }
     kept = { change: change, fingerprint: fingerprint, since: Time.now.to_f, live: "", before: {}, compared: 0, slower: 0, is_proven: false }
     file = File.join(dir, "state/paceline/tune-#{File.basename(dir)}-#{digest(dir)}.json")
@@ -185,6 +185,20 @@ class SelfTuningTest < Minitest::Test
     assert_equal 9, threads(server)
     assert_equal [{ "outcome" => "serves" }, 4], [applied(server, "threads = 4"), threads(server)], "what somebody applies wins"
     server.wait_for(/: threads 3 -> 9 is given back: it is set in the configuration or the environment now$/)
+  end
+
+  def test_a_doctor_tries_other_settings_beside_what_is_tuned
+    dir = app("config.ru" => "File.write('starts', ENV.values_at('RUBYOPT', 'RUBY_GC_HEAP_FREE_SLOTS').inspect + \"\\n\", mode: 'a')\n#{APP}",
+              "Gemfile.lock" => "")
+    keep(dir, "gc_settings", "GC", {}, environment: { RUBY_GC_HEAP_FREE_SLOTS: "123456" })
+    server = tuning(dir, every: "1d")
+    eventually("what is tuned") { said_of(server).to_s.include?("RUBY_GC_HEAP_FREE_SLOTS=123456") }
+    own = { "PACELINE_GEM_DIR" => File.join(Scenario::CHECKOUT, "gem"), "RUBYOPT" => nil }
+    output, = command(dir, "doctor", "--path", "/", "--only", "yjit", "--busy", "--rounds", "2", env: own)
+    assert_match(/YJIT/, output)
+    of_server, as_it_is, changed = File.readlines(File.join(dir, "starts"))
+    assert_equal [of_server, true], [as_it_is, of_server.include?('"123456"')]
+    assert_match(/--yjit", "123456"/, changed)
   end
 
   # As `paceline doctor apply` does it.

@@ -15,9 +15,9 @@ module Control
   end
 
   # Runs `paceline ARGUMENTS` in the server's directory: what it printed, and its exit status.
-  def command(dir, *arguments)
+  def command(dir, *arguments, env: {})
     clean = { "PACELINE_CONTROL" => nil, "RACK_ENV" => nil, "RAILS_ENV" => nil, "PORT" => nil }
-    out, status = Open3.capture2e(clean.merge(Scenario::AS_ROOT), Scenario::BIN, *arguments, chdir: dir)
+    out, status = Open3.capture2e(clean.merge(Scenario::AS_ROOT, env), Scenario::BIN, *arguments, chdir: dir)
     [out, status.exitstatus]
   end
 

@@ -30,6 +30,18 @@ impl Environment {
         changed
     }
 
+    /// This one, and then `change`, whose words win.
+    pub fn changed_by(&self, change: &Environment) -> Environment {
+        let Environment { mut set, mut unset, mut ruby_options } = self.clone();
+        set.retain(|name, _| !change.unset.contains(name));
+        unset.retain(|name| !change.set.contains_key(name) && !change.unset.contains(name));
+        ruby_options.retain(|word| !change.ruby_options.contains(word));
+        set.extend(change.set.clone());
+        unset.extend(change.unset.clone());
+        ruby_options.extend(change.ruby_options.clone());
+        Environment { set, unset, ruby_options }
+    }
+
     pub fn apply(&self, env: &mut BTreeMap<OsString, OsString>) {
         for name in &self.unset {
             env.remove(&OsString::from(name));
@@ -93,6 +105,19 @@ mod tests {
         Environment::default().in_background().apply(&mut background);
         assert_eq!(background, BTreeMap::from([(BACKGROUND.into(), "1".into())]));
         assert!(change.is_tuning() && Environment::default().is_tuning() && Environment::default().is_empty());
+    }
+
+    #[test]
+    fn of_two_changes_the_second_wins() {
+        let set = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let (slots, factor) = ("RUBY_GC_HEAP_FREE_SLOTS", "RUBY_GC_HEAP_GROWTH_FACTOR");
+        let yjit = vec!["--yjit".to_owned()];
+        let first = Environment { set: set(slots, "1"), unset: vec![factor.into()], ruby_options: yjit.clone() };
+        let second = Environment { set: set(factor, "1.1"), unset: vec![slots.into()], ruby_options: yjit };
+        assert_eq!(first.changed_by(&second), second);
+        let both = first.changed_by(&Environment { set: set("MALLOC_ARENA_MAX", "2"), ..Environment::default() });
+        let expected = "RUBYOPT=--yjit, MALLOC_ARENA_MAX=2, RUBY_GC_HEAP_FREE_SLOTS=1, without RUBY_GC_HEAP_GROWTH_FACTOR";
+        assert_eq!(both.to_string(), expected);
     }
 
     #[test]

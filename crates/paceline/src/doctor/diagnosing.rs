@@ -32,7 +32,7 @@ use super::{
     DoctorError, Job, Place, ServedBy,
 };
 use crate::{
-    apps::{environment::Environment, found::StartableApp},
+    apps::{environment::Environment, found::StartableApp, tuned::Tuned},
     config::{database_pool, Config, RubyTuning, SiteConfig},
     observe::doctor_result::DoctorResult,
     support::{clock, idle_policy::make_idle},
@@ -84,6 +84,8 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
             let puma_config = target.site.as_ref().and_then(machine::puma_config);
             let threads_max = if within_pool { pool(&target) } else { None };
             let WatchResult { answered, pids, fault_rate, worker_memory } = watched;
+            // A server of an older version says nothing of it.
+            let tuned: Tuned = serde_json::from_value(answered["tuned"].clone()).unwrap_or_default();
             let around = Surroundings {
                 site: target.name.clone(),
                 server: named(served_by, &target.root),
@@ -99,7 +101,8 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
             };
             let replaying = Replaying::new(clock, deliver(served_by));
             let mut driver =
-                Driver::new(Source::Live(server), replaying, progress, target.site.clone(), Quiet::new(!when_busy));
+                Driver::new(Source::Live(server), replaying, progress, target.site.clone(), Quiet::new(!when_busy))
+                    .beside(&tuned);
             let found = run(&mut driver, samples, around)?;
             (target, found)
         }

@@ -27,7 +27,7 @@ use super::{
     trying,
 };
 use crate::{
-    apps::environment::Environment,
+    apps::{environment::Environment, tuned::Tuned},
     config::SiteConfig,
     shadow::{Shadow, ShadowError},
 };
@@ -62,6 +62,8 @@ pub struct Driver {
     is_live: bool,
     /// How the application is started in another environment. None: that can't be tried.
     site: Option<SiteConfig>,
+    /// What the server has tuned of its environment by itself: changes are tried beside it.
+    tuned: Environment,
     /// The application as the server would start it, started by the doctor for the trials of environments.
     plain: Option<Source>,
 }
@@ -75,7 +77,13 @@ impl Driver {
         quiet: Quiet,
     ) -> Driver {
         let is_live = matches!(source, Source::Live(_));
-        Driver { source, replaying, quiet, progress, is_live, site, plain: None }
+        Driver { source, replaying, quiet, progress, is_live, site, tuned: Environment::default(), plain: None }
+    }
+
+    /// The same beside what the server has tuned by itself.
+    pub fn beside(self, tuned: &Tuned) -> Driver {
+        let site = self.site.map(|site| tuned.settings.applied_to(&site));
+        Driver { site, tuned: tuned.environment.clone(), ..self }
     }
 
     /// Others are served by the application meanwhile.
@@ -153,7 +161,8 @@ impl Driver {
             let why = "the settings of the server are not known here: run the command in its directory";
             RunError::Environment(why.into())
         })?;
-        let change = if self.is_live { change.in_background() } else { change.clone() };
+        let change = self.tuned.changed_by(change);
+        let change = if self.is_live { change.in_background() } else { change };
         Source::boot(site, &change).map_err(|_| RunError::Environment("the application did not start with it".into()))
     }
 }

@@ -65,9 +65,10 @@ pub async fn samples(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let (name, app) = application(&said, &front)?;
     let gone = || Refusal { status: StatusCode::NOT_FOUND, why: format!("nobody of this id watches {name} any more") };
     let observed = app.reservoir.take(id(&said)?, Instant::now()).ok_or_else(gone)?;
-    let workers = app.overview().await.workers_wanted;
+    let overview = app.overview().await;
     let mut answer = shown(&observed);
-    answer["settings"] = settings(&app.settings(), workers);
+    answer["settings"] = settings(&app.settings(), overview.workers_wanted);
+    answer["tuned"] = json!(overview.tuned);
     answer["listeners"] = front.config.binds.iter().filter_map(listener).collect();
     Ok(answer)
 }
