@@ -116,7 +116,8 @@ mod tests {
         let second = Environment { set: set(factor, "1.1"), unset: vec![slots.into()], ruby_options: yjit };
         assert_eq!(first.changed_by(&second), second);
         let both = first.changed_by(&Environment { set: set("MALLOC_ARENA_MAX", "2"), ..Environment::default() });
-        let expected = "RUBYOPT=--yjit, MALLOC_ARENA_MAX=2, RUBY_GC_HEAP_FREE_SLOTS=1, without RUBY_GC_HEAP_GROWTH_FACTOR";
+        let expected =
+            "RUBYOPT=--yjit, MALLOC_ARENA_MAX=2, RUBY_GC_HEAP_FREE_SLOTS=1, without RUBY_GC_HEAP_GROWTH_FACTOR";
         assert_eq!(both.to_string(), expected);
     }
 
