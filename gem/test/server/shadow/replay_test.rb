@@ -154,8 +154,9 @@ class ShadowReplayTest < ShadowCase
 
   # What a template said is given by its number within an answer.
   def test_a_what_if_is_tried_in_both_answers
-    made = "$made = 0\nrequire 'action_view'\n#{routes("/rows" => "Array.new(2) { ActionView::Base.with_empty_template_cache.with_view_paths([File.join(__dir__, 'views')]).render(partial: 'row') }.join(',')")}"
-    with_shadow({ "config.ru" => made, "views/_row.html.erb" => "<%= $made += 1 %>" }) do |shadow|
+    rows = "Array.new(2) { ActionView::Base.with_empty_template_cache.with_view_paths([File.join(__dir__, 'views')]).render(partial: 'row') }.join(',')"
+    app = "require 'logger'\nrequire 'active_support/all'\nrequire 'action_view'\n$made = 0\n#{routes("/rows" => rows)}"
+    with_shadow({ "config.ru" => app, "views/_row.html.erb" => "<%= $made += 1 %>" }) do |shadow|
       assert_equal({ "ok" => true }, shadow.ask(do: "patch", name: "free_view", view: "views/_row.html.erb"))
       assert_equal "1,2", shadow.get("/rows")["text"]
       assert_equal "1,2", shadow.get("/rows", warm: true)["text"]
