@@ -4,7 +4,10 @@
 use std::{
     net::IpAddr,
     sync::{
-        atomic::{AtomicU64, AtomicU8, Ordering::Relaxed},
+        atomic::{
+            AtomicU64, AtomicU8,
+            Ordering::{Acquire, Relaxed, Release},
+        },
         Arc, OnceLock,
     },
 };
@@ -132,7 +135,7 @@ impl Entry {
 
     /// What is being done, and since when.
     pub fn step(&self) -> (Step, Micros) {
-        let step = Step::ALL.get(usize::from(self.step.load(Relaxed))).copied();
+        let step = Step::ALL.get(usize::from(self.step.load(Acquire))).copied();
         (step.unwrap_or_default(), self.stepped.load(Relaxed))
     }
 
@@ -185,7 +188,7 @@ impl Listed {
     pub fn step(&self, step: Step, now: Micros) {
         if let Some(entry) = &self.0 {
             entry.stepped.store(now, Relaxed);
-            entry.step.store(step as u8, Relaxed);
+            entry.step.store(step as u8, Release);
         }
     }
 
@@ -207,17 +210,19 @@ impl Listed {
         }
     }
 
-    /// A worker thread has it until this is dropped.
-    pub fn hold(&self, worker: u64, thread: usize) -> Held {
+    /// A worker thread has it from `now` until this is dropped. Its step is [`Step::App`], with which the thread is
+    /// seen too.
+    pub fn hold(&self, worker: u64, thread: usize, now: Micros) -> Held {
         if let Some(entry) = &self.0 {
             entry.held.store(worker << 16 | (thread as u64).min(0xffff), Relaxed);
+            self.step(Step::App, now);
         }
         Held(self.clone())
     }
 }
 
 /// That a worker thread has an exchange.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Held(Listed);
 
 impl Drop for Held {

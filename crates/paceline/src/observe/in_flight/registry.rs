@@ -107,8 +107,8 @@ mod tests {
         drop(older);
         assert_eq!(paths(), ["/slow"]);
 
-        listed.step(Step::App, 30);
-        let held = listed.hold(7, 3);
+        listed.step(Step::Queued, 20);
+        let held = listed.hold(7, 3, 30);
         listed.left(Client::Gone, 40);
         drop(listed);
         let entry = registry.all().remove(0);
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn one_that_is_not_listed_takes_marks_without_a_word() {
         let listed = Listed::default();
-        listed.step(Step::App, 1);
-        drop(listed.hold(1, 1));
+        listed.step(Step::Queued, 1);
+        drop(listed.hold(1, 1, 1));
         listed.left(Client::Answered, 1);
         assert!(!listed.is_listed());
     }
@@ -153,8 +153,7 @@ mod tests {
             let listed = registry.enter(About { id: id.clone(), ..about("/orders/1", n) });
             listed.step(Step::ReadingBody, n);
             listed.step(Step::Queued, n);
-            listed.step(Step::App, n);
-            drop(black_box(listed.hold(1, 1)));
+            drop(black_box(listed.hold(1, 1, n)));
             listed.step(Step::Sending, n);
             drop(black_box(listed));
         }

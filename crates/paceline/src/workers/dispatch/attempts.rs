@@ -16,7 +16,7 @@ use super::{
 use crate::{
     apps::incidents::InHand,
     content::spool::NamedSpool,
-    observe::in_flight::Step,
+    observe::in_flight::{Held, Step},
     request::{
         exchange::Exchange,
         incoming::{Arriving, RequestBody},
@@ -143,10 +143,10 @@ impl<'a, O: Origin> Attempts<'a, O> {
         self.given = clock::now();
         lease.waited = self.given.saturating_sub(exchange.timeline.queued);
         exchange.timeline.handed_over = self.given;
-        exchange.live.step(Step::App, self.given);
         self.holder = (lease.worker, lease.channel().thread);
+        let held = exchange.live.hold(self.holder.0, self.holder.1, self.given);
         let noted = lease.noted.take();
-        let answer = match self.begin(lease, exchange) {
+        let answer = match self.begin(lease, held, exchange) {
             Ok(conversation) => converse(conversation).await,
             Err(answer) => answer,
         };
@@ -159,7 +159,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
         Ok(answer)
     }
 
-    fn begin(&mut self, lease: Lease, exchange: &Exchange) -> Result<Box<Conversation>, Answer> {
+    fn begin(&mut self, lease: Lease, held: Held, exchange: &Exchange) -> Result<Box<Conversation>, Answer> {
         let request = Request {
             number: self.number,
             frame: self.frame.clone(),
@@ -175,7 +175,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
             record: exchange.record.clone(),
-            live: exchange.live.clone(),
+            held,
         };
         Conversation::begin(lease, request)
     }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     content::static_files,
-    observe::in_flight::{Held, Listed},
+    observe::in_flight::Held,
     request::incoming::Arriving,
     support::{
         stall::hear_out,
@@ -68,7 +68,7 @@ pub async fn abandon(lease: Lease, offer: Offer) {
         hints: None,
         counters: Arc::default(),
         record: None,
-        live: Listed::default(),
+        held: Held::default(),
     };
     let Ok(mut conversation) = Conversation::begin(lease, request) else { return };
     conversation.cancel();
@@ -119,7 +119,6 @@ pub struct Conversation {
     /// Time was given to an answer that had come while the front did not run.
     heard_out: bool,
     cancelled: bool,
-    _held: Held,
 }
 
 /// What came of a conversation.
@@ -144,18 +143,7 @@ impl Conversation {
         let soft = request.soft_timeout.map(|after| started + after);
         let hard = request.hard_timeout.map(|after| started + after);
         let body = request.body.take();
-        let held = request.live.hold(lease.worker, lease.channel().thread);
-        Ok(Box::new(Conversation {
-            lease,
-            request,
-            body,
-            started,
-            soft,
-            hard,
-            heard_out: false,
-            cancelled: false,
-            _held: held,
-        }))
+        Ok(Box::new(Conversation { lease, request, body, started, soft, hard, heard_out: false, cancelled: false }))
     }
 
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.

@@ -12,6 +12,7 @@ use super::{
     queue::Queue,
 };
 use crate::{
+    observe::in_flight::Held,
     request::{
         exchange::{Connection, Exchange},
         incoming::RequestBody,
@@ -101,7 +102,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         hints: None,
         counters: exchange.counters.clone(),
         record: None,
-        live: exchange.live.clone(),
+        held: Held::default(),
     };
     let answer = match Conversation::begin(lease, request) {
         Ok(conversation) => converse(conversation).await,

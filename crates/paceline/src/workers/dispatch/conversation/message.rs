@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 
 use crate::{
     content::spool::NamedSpool,
-    observe::in_flight::Listed,
+    observe::in_flight::Held,
     request::{
         exchange::{Counters, Hints, RecordSlot},
         incoming::Arriving,
@@ -51,8 +51,8 @@ pub struct Request {
     pub counters: Arc<OnceLock<Counters>>,
     /// Where what the page was made of goes. None: nobody wants to know.
     pub record: Option<RecordSlot>,
-    /// Where others see that a worker thread has it.
-    pub live: Listed,
+    /// Others see by it that a worker thread has it.
+    pub held: Held,
 }
 
 impl Request {
