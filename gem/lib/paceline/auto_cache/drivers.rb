@@ -5,7 +5,7 @@
 module Paceline
   module AutoCache
     module Drivers
-      # A thread is within Active Record's own execution: what the driver gets there is recorded already.
+      # The variable of a fiber that is within Active Record's own execution: what the driver gets there is recorded already.
       INSIDE = :paceline_auto_cache_inside
 
       def self.install
@@ -30,19 +30,21 @@ module Paceline
 
       # Runs a statement that was handed to a driver. Only sent: the block returns before the database has answered.
       def self.direct(connection, sql, sent: false, &block)
-        return yield if Statements.unremarkable?(sql) || Thread.current.thread_variable_get(INSIDE)
+        return yield if Statements.unremarkable?(sql) || inside?
 
         AutoCache.recording&.statement(sql, [])
         inside { Transactions.of(connection).run(sql, [], sent: sent, &block) }
       end
 
       def self.inside
-        before = Thread.current.thread_variable_get(INSIDE)
-        Thread.current.thread_variable_set(INSIDE, true)
+        before = Thread.current[INSIDE]
+        Thread.current[INSIDE] = true
         yield
       ensure
-        Thread.current.thread_variable_set(INSIDE, before)
+        Thread.current[INSIDE] = before
       end
+
+      def self.inside? = Thread.current[INSIDE]
 
       # Every statement of an adapter is logged, transactions among them (Rails 6.1 to 8).
       module Adapter
@@ -76,24 +78,27 @@ module Paceline
 
         private
 
-        def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
+        # The rest is a name, the binds, and these as the database takes them; as it came, since nearly all statements need no more.
+        ruby2_keywords def log(sql, *rest, &block)
           if Statements.unremarkable?(sql)
-            # The driver may know the statement by a name alone, and take it for a write. Without a block: nearly all statements come here.
+            # The driver may know the statement by a name alone, and take it for a write.
             thread = Thread.current
-            before = thread.thread_variable_get(INSIDE)
-            thread.thread_variable_set(INSIDE, true)
+            before = thread[INSIDE]
+            thread[INSIDE] = true
             begin
               return super
             ensure
-              thread.thread_variable_set(INSIDE, before)
+              thread[INSIDE] = before
             end
           end
 
-          if Thread.current.thread_variable_get(INSIDE)
+          if Drivers.inside?
             # From Rails 7.1 on a transaction begins, and is restored on a new connection, within the statement that needs it.
             return Statements.control?(sql) ? paceline_transactions.run(sql, []) { super } : super
           end
 
+          name = rest.fetch(0, "SQL")
+          casted = rest[2]
           # A write has to find its transaction open: otherwise it would be announced as one of its own, and not at the COMMIT.
           materialize_transactions if Statements.writes?(sql) && !%w[TRANSACTION SCHEMA].include?(name)
           values = casted.respond_to?(:call) ? casted.call : casted
@@ -105,7 +110,7 @@ module Paceline
           # The adapter's own questions call functions of the catalogue.
           known = name == "SCHEMA" && Statements::READS.match?(sql)
           transactions.run(known ? "SELECT" : sql, values || []) do
-            super(sql, name, binds, casted, *rest, **options) do |*arguments|
+            super(sql, *rest) do |*arguments|
               Drivers.inside { block.call(*arguments) }
             end
           end
@@ -146,6 +151,9 @@ module Paceline
         end
 
         def prepare(sql, &)
+          # Active Record runs its own statements itself.
+          return super if Drivers.inside?
+
           statement = super(sql, &nil)
           statement.instance_variable_set(:@paceline_sql, [self, sql.to_s])
           return statement unless block_given?
@@ -159,16 +167,19 @@ module Paceline
       end
 
       module SQLiteStatement
-        %i[execute execute! each].each do |name|
-          # A method of a block would take twice as long.
-          class_eval(<<~RUBY, __FILE__, __LINE__ + 1)
-            def #{name}(*arguments, &block)                                             # def each(*arguments, &block)
-              connection, sql = @paceline_sql                                           #   connection, sql = @paceline_sql
-              return super if sql.nil? || Statements.unremarkable?(sql)                 #   return super if sql.nil? || Statements.unremarkable?(sql)
+        def execute(*)
+          connection, sql = @paceline_sql
+          sql ? Drivers.direct(connection, sql) { super } : super
+        end
 
-              Drivers.direct(connection, sql) { super(*arguments, &block) }             #   Drivers.direct(connection, sql) { super(*arguments, &block) }
-            end                                                                         # end
-          RUBY
+        def execute!(*)
+          connection, sql = @paceline_sql
+          sql ? Drivers.direct(connection, sql) { super } : super
+        end
+
+        def each
+          connection, sql = @paceline_sql
+          sql ? Drivers.direct(connection, sql) { super } : super
         end
       end
 
@@ -208,7 +219,7 @@ module Paceline
 
         %i[reset reset_start].each do |name|
           define_method(name) do |*arguments|
-            Transactions.of(self).reset unless Thread.current.thread_variable_get(INSIDE)
+            Transactions.of(self).reset unless Drivers.inside?
             super(*arguments)
           end
         end

@@ -105,7 +105,7 @@ module Paceline
       # Somebody has answered, and not to Active Record: nobody tells when the next answer is another one.
       def self.answered
         recording = AutoCache.recording
-        return if recording.quiet? || recording.untracked_because || Thread.current.thread_variable_get(Drivers::INSIDE)
+        return if recording.quiet? || recording.untracked_because || Drivers.inside?
 
         place = recording.quiet { conversation }
         recording.untracked("asks another server", place) if place

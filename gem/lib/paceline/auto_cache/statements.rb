@@ -58,19 +58,19 @@ module Paceline
       @reads = {}
 
       class << self
-        # It changes nothing.
+        # It changes nothing, and is one statement.
         def read?(sql)
           found = @reads[sql]
           return found unless found.nil?
 
-          found = reads(sql)
+          found = !several?(sql) && reads(sql)
           @reads[sql.dup.freeze] = found if @reads.size < MAX_KEPT && sql.size < 4096
           found
         end
 
         # It reads, and nobody wants to know what.
         def unremarkable?(sql)
-          AutoCache.recording.nil? && !several?(sql) && read?(sql)
+          AutoCache.recording.nil? && read?(sql)
         end
 
         # BEGIN, COMMIT, a savepoint.
@@ -90,7 +90,7 @@ module Paceline
 
         # It may change rows.
         def writes?(sql)
-          several?(sql) || !(read?(sql) || control?(sql))
+          !read?(sql) && (several?(sql) || !control?(sql))
         end
 
         # Several statements in one text, or a text with a semicolon in a literal.
