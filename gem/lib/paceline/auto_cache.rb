@@ -11,6 +11,7 @@
 # crates/auto-cache. What a request reads in a way that is not seen here is said as "untracked", with the reason.
 require_relative "announcing"
 require_relative "auto_cache/encoding"
+require_relative "auto_cache/hooks"
 require_relative "auto_cache/readers"
 require_relative "auto_cache/recording"
 require_relative "auto_cache/statements"
@@ -126,10 +127,18 @@ module Paceline
         Thread.current.thread_variable_get(KEY) if @recorded > 0 # Called a hundred times a request: `positive?` would be a call more.
       end
 
+      # No request is recorded for a while (mode watch).
+      def rest
+        @counting.synchronize { Hooks.remove if @recorded.zero? } if Hooks.removable?
+      end
+
       # Runs the block with this recording.
       def with(recording)
         before = self.recording
-        @counting.synchronize { @recorded += 1 }
+        @counting.synchronize do
+          Hooks.restore
+          @recorded += 1
+        end
         begin
           Thread.current.thread_variable_set(KEY, recording)
           yield

@@ -95,6 +95,25 @@ class AutoCacheAdapterTest < Paceline::Test
     end
   end
 
+  # Active Record's own are marked for the driver, and those of the application are not.
+  def test_statements_that_the_application_prepares
+    return if apart
+
+    posts do |model, lines|
+      driver = model.connection.raw_connection
+      driver.prepare("UPDATE posts SET title = ?") { |statement| statement.execute("new") }
+      assert_equal UPDATED, lines
+      prepared = driver.prepare("SELECT title FROM posts WHERE id = ?")
+      recording = Paceline::AutoCache::Recording.new(Paceline::AutoCache::Readers.new(__dir__))
+      Paceline::AutoCache.with(recording) { assert_equal %w[new new], [prepared.execute(1).next["title"], model.find(1).title] }
+      prepared.close
+      read = recording.enum_for(:each).map { |_, sql, values,| [sql[/WHERE.*/], values] }
+      assert_equal ["WHERE id = ?", []], read.first
+      assert_equal [1, 1], read.last.last
+      assert_equal 2, read.size
+    end
+  end
+
   def test_a_replica_may_be_behind
     return if apart
 

@@ -63,4 +63,46 @@ class AutoCacheHooksTest < Paceline::Test
     end
     assert_nil Paceline::AutoCache.recording
   end
+
+  def test_they_go_while_nothing_is_recorded_and_come_back
+    skip "YJIT would compile them again each time" unless Hooks.removable?
+
+    owner = Class.new { def add(first, more: 0) = yield(first + more) }
+    told = []
+    Hooks.on(owner, [:add]) { |_, name, arguments| told << [name, arguments] }
+    Hooks.on(Object, [:srand]) { |_, name, arguments| told << [name, arguments] }
+    ours = -> { [owner.instance_method(:add), Object.instance_method(:srand)].map { |method| method.source_location&.first&.end_with?("/hooks.rb") } }
+    3.times do
+      assert_equal [true, true], ours.call
+      Paceline::AutoCache.rest
+      assert_equal [false, nil], ours.call
+      assert_equal 30, owner.new.add(1, more: 2) { |sum| sum * 10 }
+      assert_includes Kernel.private_instance_methods, :srand
+      assert_empty told
+      recorded do
+        Paceline::AutoCache.rest
+        assert_equal 30, owner.new.add(1, more: 2) { |sum| sum * 10 }
+        srand(Random.seed)
+      end
+      assert_equal [[:add, [1]], [:srand, [Random.seed]]], told
+      told.clear
+    end
+  ensure
+    Object.send(:remove_method, :srand)
+  end
+
+  # What the application writes over a method of Object's stays.
+  def test_another_method_of_that_name_is_not_removed
+    skip "YJIT would compile them again each time" unless Hooks.removable?
+
+    Object.class_eval("private def paceline_sample = 1", __FILE__, __LINE__)
+    Hooks.define(Object, Object, [:paceline_sample], ->(*) {})
+    Object.class_eval("private def paceline_sample = 2", __FILE__, __LINE__)
+    Paceline::AutoCache.rest
+    assert_equal 2, paceline_sample
+    recorded { assert_equal 2, paceline_sample }
+    assert_equal 2, paceline_sample
+  ensure
+    Object.send(:remove_method, :paceline_sample) if Object.private_method_defined?(:paceline_sample)
+  end
 end

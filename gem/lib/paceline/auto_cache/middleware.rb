@@ -13,7 +13,7 @@ module Paceline
       def call(env)
         sink = AutoCache.sink
         return @app.call(env) unless sink && env["REQUEST_METHOD"] == "GET" && AutoCache.recording.nil?
-        return @app.call(env) if @samples && !@samples.take?
+        return unrecorded(env) if @samples && !@samples.take?
         return @app.call(env) unless AutoCache.joined?
 
         recording = Recording.new(AutoCache.readers)
@@ -37,6 +37,13 @@ module Paceline
         recording.untracked("the body takes the connection", "") unless body.respond_to?(:each)
         finished.call
         answer
+      end
+
+      private
+
+      def unrecorded(env)
+        AutoCache.rest
+        @app.call(env)
       end
     end
   end

@@ -19,6 +19,7 @@ module Paceline
         Hooks.on_class(DateTime, [:now]) { read("DateTime.now") } if defined?(DateTime)
         Hooks.on_class(Date, [:today]) { read("Date.today") } if defined?(Date)
         Process.singleton_class.prepend(Real)
+        Hooks.reading(Real)
         [SecureRandom, Random, Kernel].each { |source| Hooks.on_class(source, CHANCE) { |_, name| read("#{source}.#{name}") } }
         # One with a seed of its own.
         Hooks.on_class(Random, [:new]) { |_, _, arguments| read("Random.new") if arguments.empty? }

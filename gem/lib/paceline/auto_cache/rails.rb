@@ -5,6 +5,8 @@ module Paceline
   module AutoCache
     module Rails
       def self.install
+        [RackCookies, Addresses, Address, Jar, Session, SessionOptions, Tokens, Entry].each { |hooks| Hooks.reading(hooks) }
+        Hooks.reading(CacheStore, CacheStore::READS)
         Rack::Request.prepend(RackCookies) if defined?(Rack::Request)
         Rack::Session::Abstract::SessionHash.prepend(Session) if defined?(Rack::Session::Abstract::SessionHash)
         follow_cache
@@ -209,6 +211,7 @@ module Paceline
       module CacheStore
         # The variable of a thread with the keys that it has announced and is about to write.
         WRITING = :paceline_auto_cache_writing
+        READS = %i[read fetch exist? read_multi fetch_multi handle_expired_entry].freeze
         private_constant :WRITING
 
         %i[read fetch].each do |name|
