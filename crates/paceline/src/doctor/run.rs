@@ -163,7 +163,8 @@ impl Driver {
         })?;
         let change = self.tuned.changed_by(change);
         let change = if self.is_live { change.in_background() } else { change };
-        Source::boot(site, &change).map_err(|_| RunError::Environment("the application did not start with it".into()))
+        Source::boot(site, &change)
+            .map_err(|error| RunError::Environment(format!("the application did not start: {}", error.headline())))
     }
 }
 

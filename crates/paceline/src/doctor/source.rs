@@ -5,6 +5,7 @@ use std::{io, os::unix::net::UnixStream, path::PathBuf, time::Duration};
 
 use doctor::protocol::LoadStart;
 use serde_json::{json, Value};
+use startup_report::StartupReport;
 use unix_user::{Account, RunAs};
 
 use super::preloader::Preloader;
@@ -26,8 +27,21 @@ pub enum NoShadow {
     #[error("{0}")]
     Shadow(#[from] ShadowError),
     /// The report of a start that failed.
-    #[error("{0}")]
-    Start(String),
+    #[error("{}", startup_report::text::render(.0, false))]
+    Start(Box<StartupReport>),
+}
+
+impl NoShadow {
+    /// In one line.
+    pub fn headline(&self) -> String {
+        match self {
+            NoShadow::Start(report) => match &report.failure {
+                Some(failure) => failure.headline(&report.place()),
+                None => report.summary(),
+            },
+            other => other.to_string(),
+        }
+    }
 }
 
 /// The running server.
@@ -100,8 +114,7 @@ pub enum Source {
 impl Source {
     /// Starts the application. Must be called on the main thread.
     pub fn boot(site: &SiteConfig, environment: &Environment) -> Result<Source, NoShadow> {
-        let booted = Preloader::boot(site, environment);
-        booted.map(Source::Own).map_err(|report| NoShadow::Start(startup_report::text::render(&report, false)))
+        Preloader::boot(site, environment).map(Source::Own).map_err(NoShadow::Start)
     }
 
     pub fn shadow(&mut self) -> Result<Shadow, NoShadow> {
