@@ -101,7 +101,7 @@ module Bench
       end
       watched = section.shares.map { |share| (share * 100).round(1) }
       "## Redmine, watched\n\n#{CacheWatch::PAGE} for one session, #{CacheWatch::SHAPE}; the application answers each request. Ratios (x) to `mode = \"off\"`, whose twin shows how far two " \
-        "servers that are alike are apart. All run at the same time, started afresh for each round, and get #{CacheWatch::BURST} requests in turn. Of the requests #{watched.minmax.join(" to ")} % were watched. " \
+        "servers that are alike are apart. All run at the same time, started afresh for each round, and get #{CacheWatch::BURST} requests in turn. Of the requests #{watched.minmax.join(" to ")} % were watched, #{(watched.sum / watched.size).round(1)} % on average. " \
         "System calls and context switches: in all processes, in a pass of their own.\n\n" +
         align(["auto_cache", "requests/s", "CPU µs", "x", "from to", "system calls", "switches", ""], rows, texts: [0, 7])
     end

@@ -40,8 +40,8 @@ class CacheTest < Minitest::Test
   def test_figures_of_requests_that_were_not_watched_do_not_count
     route = ->(requests, silent) { { "requests" => requests, "refusals" => [{ "why" => "reads Time.now", "requests" => requests }, { "why" => "the application has not said what it read", "requests" => silent }] } }
     assert_equal [320, 0], [CacheWatch.watched(route.call(321, 1)), CacheWatch.watched(nil)]
-    assert_empty CacheWatch.unwatched(0.025)
-    assert_equal [["only 0.7 % of the requests were watched", nil]], CacheWatch.unwatched(0.007)
+    assert_empty CacheWatch.unwatched([0.002, 0.045])
+    assert_equal [["only 1.7 % of the requests were watched", nil]], CacheWatch.unwatched([0.007, 0.027])
   end
 
   def test_the_costs_of_watching_are_shown
