@@ -19,6 +19,7 @@
 
 pub mod apply;
 pub mod candidate;
+pub mod collections;
 pub mod findings;
 pub mod links;
 pub mod live;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use doctor::{
     candidate::{Candidate, Measure, Trial},
+    collections::{CollectionRate, ReplayCost, ReplayPair},
     mask::{Difference, Mask},
     protocol::{Deliver, Patch, ReplayResult, Request},
     statistics::{decide, max_rounds, Decision, Pair},
@@ -62,8 +63,7 @@ struct RouteTrial<'a> {
     mask: Option<&'a Mask>,
     /// With their numbers.
     requests: Vec<(usize, &'a Request)>,
-    wall: Vec<Pair>,
-    cpu: Vec<Pair>,
+    replays: Vec<ReplayPair>,
     difference: Option<(String, Difference)>,
     is_decided: bool,
 }
@@ -88,9 +88,9 @@ pub fn try_it(
     }
     let mut routes = choose(baseline, candidate);
     match measure(driver, &baseline.recordings, candidate, &mut routes, rounds) {
-        Ok((rounds, memory)) => {
+        Ok((rounds, rate, memory)) => {
             let is_live = driver.is_live();
-            let routes = routes.into_iter().map(|route| route.outcome(is_live)).collect();
+            let routes = routes.into_iter().map(|route| route.outcome(rate, is_live)).collect();
             Ok(Outcome { rounds, routes, memory, ..Outcome::default() })
         }
         Err(Stop::Trial(why)) => Ok(Outcome { failure: Some(line(&why).into_owned()), ..Outcome::default() }),
@@ -104,25 +104,36 @@ fn measure(
     candidate: &Candidate,
     routes: &mut [RouteTrial],
     most: Option<usize>,
-) -> Result<(usize, Option<i64>), Stop> {
+) -> Result<(usize, Option<CollectionRate>, Option<i64>), Stop> {
     let began = Instant::now();
     let mut pairing = Pairing::make(driver, candidate, recordings)?;
     pairing.warm_up(driver, routes)?;
     let most = most.unwrap_or_else(|| max_rounds(1));
-    let mut rounds = 0;
+    let (mut rounds, mut rate) = (0, None);
     while rounds < most && began.elapsed() < LONGEST && routes.iter().any(|route| !route.is_decided) {
         driver.wait()?;
         for route in routes.iter_mut().filter(|route| !route.is_decided) {
             for nth in 0..route.requests.len() {
                 pairing.round(driver, route, nth, rounds)?;
             }
-            let pairs = if candidate.measure == Measure::Cpu { &route.cpu } else { &route.wall };
-            route.is_decided = route.difference.is_some() || decide(pairs, rounds + 1) != Decision::More;
+        }
+        rate = collection_rate(candidate, routes);
+        for route in routes.iter_mut().filter(|route| !route.is_decided) {
+            let pairs = route.pairs(rate, candidate.measure);
+            route.is_decided = route.difference.is_some() || decide(&pairs, rounds + 1) != Decision::More;
         }
         rounds += 1;
     }
-    let is_environment = matches!(candidate.trial, Trial::Environment { .. });
-    Ok((rounds, if is_environment { pairing.memory() } else { None }))
+    Ok((rounds, rate, if is_environment(candidate) { pairing.memory() } else { None }))
+}
+
+/// Another environment may collect in another way, or seldomer: None.
+fn collection_rate(candidate: &Candidate, routes: &[RouteTrial]) -> Option<CollectionRate> {
+    (!is_environment(candidate)).then(|| CollectionRate::of(routes.iter().flat_map(|route| &route.replays)))
+}
+
+fn is_environment(candidate: &Candidate) -> bool {
+    matches!(candidate.trial, Trial::Environment { .. })
 }
 
 impl Pairing {
@@ -186,13 +197,8 @@ impl Pairing {
                 let trial = replay(&mut self.trial)?;
                 (replay(&mut self.control)?, trial)
             };
-            let pair = |time: fn(&ReplayResult) -> f64| Pair {
-                request: number,
-                control_us: time(&control),
-                trial_us: time(&trial),
-            };
-            route.wall.push(pair(|result| result.wall_us));
-            route.cpu.push(pair(|result| result.cpu_us));
+            let (first, second) = (ReplayCost::of(&control), ReplayCost::of(&trial));
+            route.replays.push(ReplayPair { request: number, control: first, trial: second });
             if let Some(why) = left_out(&trial, is_live).filter(|_| left_out(&control, is_live).is_none()) {
                 return Err(Stop::Trial(format!("with it {} {why}", named(request))));
             }
@@ -215,6 +221,12 @@ fn patched(driver: &mut Driver, patches: &[Patch]) -> Result<Shadow, Stop> {
 }
 
 impl RouteTrial<'_> {
+    /// `rate`: None: with the collections as they came.
+    fn pairs(&self, rate: Option<CollectionRate>, measure: Measure) -> Vec<Pair> {
+        let pair = |pair: &ReplayPair| rate.map_or_else(|| pair.pair(measure), |rate| rate.pair(pair, measure));
+        self.replays.iter().map(pair).collect()
+    }
+
     fn compare(&mut self, request: &Request, control: ReplayResult, trial: ReplayResult) {
         let Some(mask) = self.mask.filter(|_| self.difference.is_none()) else { return };
         let (control, trial) = (DecodedAnswer::new(control), DecodedAnswer::new(trial));
@@ -224,8 +236,8 @@ impl RouteTrial<'_> {
     }
 
     /// `is_live`: of a visitor's page only is told where it differs.
-    fn outcome(self, is_live: bool) -> RouteOutcome {
-        let bytes = match self.difference {
+    fn outcome(mut self, rate: Option<CollectionRate>, is_live: bool) -> RouteOutcome {
+        let bytes = match self.difference.take() {
             Some((request, difference)) => {
                 let difference = if is_live { without_content(difference) } else { difference };
                 Bytes::Differ { request, difference }
@@ -233,7 +245,8 @@ impl RouteTrial<'_> {
             None if self.mask.is_some() => Bytes::Same,
             None => Bytes::NotCompared,
         };
-        RouteOutcome { route: self.route.to_owned(), share: self.share, wall: self.wall, cpu: self.cpu, bytes }
+        let [wall, cpu] = [Measure::Wall, Measure::Cpu].map(|measure| self.pairs(rate, measure));
+        RouteOutcome { route: self.route.to_owned(), share: self.share, wall, cpu, bytes }
     }
 }
 
@@ -263,8 +276,7 @@ fn choose<'a>(baseline: &'a Baseline, candidate: &Candidate) -> Vec<RouteTrial<'
             share: route.share,
             mask: Some(&route.mask).filter(|mask| !mask.is_too_noisy()),
             requests: Vec::new(),
-            wall: Vec::new(),
-            cpu: Vec::new(),
+            replays: Vec::new(),
             difference: None,
             is_decided: false,
         })
