@@ -95,7 +95,7 @@ class AutoCacheAdapterTest < Paceline::Test
     end
   end
 
-  # Active Record's own are marked for the driver, and those of the application are not.
+  # They are marked for the driver; Active Record's own ones are not, and are recorded once, by its adapter.
   def test_statements_that_the_application_prepares
     return if apart
 

@@ -167,19 +167,15 @@ module Paceline
       end
 
       module SQLiteStatement
-        def execute(*)
-          connection, sql = @paceline_sql
-          sql ? Drivers.direct(connection, sql) { super } : super
-        end
+        def execute(*) = paceline_run { super }
+        def execute!(*) = paceline_run { super }
+        def each = paceline_run { super }
 
-        def execute!(*)
-          connection, sql = @paceline_sql
-          sql ? Drivers.direct(connection, sql) { super } : super
-        end
+        private
 
-        def each
+        def paceline_run(&)
           connection, sql = @paceline_sql
-          sql ? Drivers.direct(connection, sql) { super } : super
+          sql ? Drivers.direct(connection, sql, &) : yield
         end
       end
 
