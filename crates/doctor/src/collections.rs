@@ -20,11 +20,12 @@ impl ReplayCost {
         ReplayCost { wall_us, cpu_us, gc_us, allocated: allocated as f64 }
     }
 
-    fn us(&self, measure: Measure) -> f64 {
-        match measure {
+    fn us(&self, measure: Measure, rate: Option<CollectionRate>) -> f64 {
+        let us = match measure {
             Measure::Wall => self.wall_us,
             Measure::Cpu => self.cpu_us,
-        }
+        };
+        rate.map_or(us, |rate| us - self.gc_us + rate.0 * self.allocated)
     }
 }
 
@@ -38,9 +39,11 @@ pub struct ReplayPair {
 }
 
 impl ReplayPair {
-    /// As they were measured.
-    pub fn pair(&self, measure: Measure) -> Pair {
-        Pair { request: self.request, control_us: self.control.us(measure), trial_us: self.trial.us(measure) }
+    /// With the collections that each replay's objects will cost, in place of those that came during it. `rate`: None:
+    /// as they were measured.
+    pub fn pair(&self, measure: Measure, rate: Option<CollectionRate>) -> Pair {
+        let us = |cost: &ReplayCost| cost.us(measure, rate);
+        Pair { request: self.request, control_us: us(&self.control), trial_us: us(&self.trial) }
     }
 }
 
@@ -57,12 +60,6 @@ impl CollectionRate {
             allocated += replay.allocated;
         }
         CollectionRate(if allocated > 0.0 { gc_us / allocated } else { 0.0 })
-    }
-
-    /// With the collections that each replay's objects will cost, in place of those that came during it.
-    pub fn pair(self, pair: &ReplayPair, measure: Measure) -> Pair {
-        let shared = |cost: &ReplayCost| cost.us(measure) - cost.gc_us + self.0 * cost.allocated;
-        Pair { request: pair.request, control_us: shared(&pair.control), trial_us: shared(&pair.trial) }
     }
 }
 
@@ -92,11 +89,11 @@ mod tests {
         let rate = CollectionRate::of(pairs.iter());
         assert_eq!(rate, CollectionRate(0.5));
         for (measure, base_us) in [(Measure::Cpu, 11_000.0), (Measure::Wall, 11_050.0)] {
-            let shared: Vec<Pair> = pairs.iter().map(|pair| rate.pair(pair, measure)).collect();
+            let shared: Vec<Pair> = pairs.iter().map(|pair| pair.pair(measure, Some(rate))).collect();
             let found = estimate(&shared).unwrap();
             assert_eq!((found.gain_us, found.base_us), (1_500.0, base_us));
             // As measured, outliers are left out.
-            let measured: Vec<Pair> = pairs.iter().map(|pair| pair.pair(measure)).collect();
+            let measured: Vec<Pair> = pairs.iter().map(|pair| pair.pair(measure, None)).collect();
             assert!(estimate(&measured).unwrap().gain_us < 1_300.0);
         }
     }
@@ -105,6 +102,6 @@ mod tests {
     fn without_objects_there_is_no_rate() {
         let pair = ReplayPair { request: 3, control: cost(10.0, 0.0, 0.0), trial: cost(9.0, 0.0, 0.0) };
         let rate = CollectionRate::of([pair].iter());
-        assert_eq!(rate.pair(&pair, Measure::Cpu), Pair { request: 3, control_us: 10.0, trial_us: 9.0 });
+        assert_eq!(pair.pair(Measure::Cpu, Some(rate)), Pair { request: 3, control_us: 10.0, trial_us: 9.0 });
     }
 }

@@ -223,8 +223,7 @@ fn patched(driver: &mut Driver, patches: &[Patch]) -> Result<Shadow, Stop> {
 impl RouteTrial<'_> {
     /// `rate`: None: with the collections as they came.
     fn pairs(&self, rate: Option<CollectionRate>, measure: Measure) -> Vec<Pair> {
-        let pair = |pair: &ReplayPair| rate.map_or_else(|| pair.pair(measure), |rate| rate.pair(pair, measure));
-        self.replays.iter().map(pair).collect()
+        self.replays.iter().map(|pair| pair.pair(measure, rate)).collect()
     }
 
     fn compare(&mut self, request: &Request, control: ReplayResult, trial: ReplayResult) {
