@@ -251,6 +251,27 @@ class MailboxTest < Paceline::Test
     end
   end
 
+  # Threads that have given their sockets away at the same time open new channels at the same time. (The pause gives another thread's frames
+  # the time to come between, if they can.)
+  def test_each_mailbox_comes_right_before_its_channel
+    File.write("#{@dir}/config.ru", "#{<<~RUBY}#{APP}")
+      Paceline::Native::Mailbox.prepend(Module.new { def sent = super.tap { Kernel.sleep 0.02 } })
+    RUBY
+    front = FakeFront.new(root: @dir)
+    front.await_start
+    worker = front.fork_worker(threads: 4)
+    worker.await(F::READY)
+    worker.channels.each_value { |channel| channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/hijack" })) }
+    worker.channels.each_value { |channel| assert_equal F::HIJACK, channel.read.type }
+    worker.channels.each_value { |channel| channel.io.write("hello") }
+    frames = Array.new(8) { worker.control.read }
+    assert_equal [F::MAILBOX, F::CHANNEL] * 4, frames.map(&:type)
+    frames.each_slice(2) { |mailbox, channel| assert_equal mailbox.fields, channel.fields }
+  ensure
+    frames&.each { |frame| frame.fd&.close }
+    front&.stop
+  end
+
   private
 
   def post(path)

@@ -27,9 +27,16 @@ module Paceline
       end
 
       def send(type, payload = "", fd: nil)
+        send_together([type, payload, fd])
+      end
+
+      # Sends frames, each [type, payload, descriptor or nil], with none of another thread's between them.
+      def send_together(*frames)
         @lock.synchronize do
-          @io.write(Frames.frame(type, payload))
-          @io.send_io(fd) if fd
+          frames.each do |type, payload, fd|
+            @io.write(Frames.frame(type, payload))
+            @io.send_io(fd) if fd
+          end
         end
       rescue SystemCallError, IOError => e
         raise FrontGone, "the front is gone (#{e.class})"

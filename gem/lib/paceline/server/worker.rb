@@ -104,8 +104,12 @@ module Paceline
       # Gives thread `number` a fresh channel; the front gets the other end. SystemCallError: there is none, and the front has not heard of it.
       def open_channel(number)
         ours, theirs = UNIXSocket.pair
-        mailbox = open_mailbox(number)
-        @control.send(Frames::CHANNEL, Frames.fields(number), fd: theirs)
+        mailbox = Native::Mailbox.open if Native # nil in a process that could not tell its children
+        frames = [[Frames::CHANNEL, Frames.fields(number), theirs]]
+        # Threads open channels at the same time: a mailbox belongs to the next channel that the front is given.
+        frames.unshift([Frames::MAILBOX, Frames.fields(number), IO.for_fd(mailbox.fileno, autoclose: false)]) if mailbox
+        @control.send_together(*frames)
+        mailbox&.sent
         theirs.close
         [ours, mailbox]
       end
@@ -117,16 +121,6 @@ module Paceline
       end
 
       private
-
-      # What the front maps as well; nil where there is no native part, or no memory of that kind.
-      def open_mailbox(number)
-        mailbox = Native::Mailbox.open if Native # nil in a process that could not tell its children
-        return unless mailbox
-        memory = IO.for_fd(mailbox.fileno, autoclose: false)
-        @control.send(Frames::MAILBOX, Frames.fields(number), fd: memory)
-        mailbox.sent
-        mailbox
-      end
 
       def set_traps
         IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
