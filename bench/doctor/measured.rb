@@ -25,10 +25,13 @@ module Bench
 
     class Failed < StandardError; end
 
-    def initialize(fault, scene, seconds: SECONDS)
+    # STEADY and LONGEST_WARM_UP: in place of the constants.
+    def initialize(fault, scene, seconds: SECONDS, steady: STEADY, longest_warm_up: LONGEST_WARM_UP)
       @fault = fault
       @scene = scene
       @seconds = seconds
+      @steady = steady
+      @longest_warm_up = longest_warm_up
     end
 
     # A DoctorGain. Both folders must have been laid.
@@ -87,8 +90,8 @@ module Bench
     # Each request without a cookie is of a new visitor, and a session more: there are few of them.
     def warm_up(servers)
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      (@fault.cookies? ? WARM : STEADY).times do |done|
-        break if done >= WARM && Process.clock_gettime(Process::CLOCK_MONOTONIC) - began > LONGEST_WARM_UP
+      (@fault.cookies? ? WARM : @steady).times do |done|
+        break if done >= WARM && Process.clock_gettime(Process::CLOCK_MONOTONIC) - began > @longest_warm_up
 
         servers.each { |server| get(server, @fault.path) }
       end

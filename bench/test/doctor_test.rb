@@ -168,7 +168,7 @@ class DoctorBenchTest < Minitest::Test
         FileUtils.mkdir_p(File.dirname(File.join(folder, name)))
         File.write(File.join(folder, name), text)
       end
-      copy = DoctorReal.new(DoctorReal::ALL[1], work, {}, seconds: 1).send(:copied, folder)
+      copy = DoctorReal.new(DoctorReal::ALL[1], work, {}, seconds: 1).send(:copied, folder, "cured")
       File.write(File.join(copy, "log/production.log"), "b\n", mode: "a")
       assert_empty IO.popen(%w[git status --porcelain], chdir: copy, &:read)
       assert_equal "database: #{copy}/db\n", File.read(File.join(copy, "config/database.yml"))
