@@ -15,6 +15,8 @@ const GROWTH_FACTOR: &str = "1.1";
 /// Slots of 40 bytes that are free after a collection, at least. A small heap has few to spare at that factor, and pages
 /// that allocate much would spend a tenth more on collections.
 const FREE_SLOTS: &str = "100000";
+/// Small steps can end where the heap is collected whole every few requests: workers may then add to it.
+const HEAP_ROOM: &str = "PACELINE_HEAP_ROOM";
 /// An application says how large its heap was; nobody's takes more than this many slots (of 40 bytes and more).
 const MAX_SLOTS: u64 = 50_000_000;
 
@@ -137,6 +139,7 @@ fn apply_from(
     if tuning.gc && !own {
         env.insert("RUBY_GC_HEAP_GROWTH_FACTOR".into(), GROWTH_FACTOR.into());
         env.insert("RUBY_GC_HEAP_FREE_SLOTS".into(), FREE_SLOTS.into());
+        env.insert(HEAP_ROOM.into(), "1".into());
         env.extend(learned.0.iter().map(|(name, number)| (name.into(), number.to_string().into())));
     }
     notice
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn only_what_nobody_has_set() {
-        let growth = "RUBY_GC_HEAP_FREE_SLOTS=100000 RUBY_GC_HEAP_GROWTH_FACTOR=1.1";
+        let growth = "PACELINE_HEAP_ROOM=1 RUBY_GC_HEAP_FREE_SLOTS=100000 RUBY_GC_HEAP_GROWTH_FACTOR=1.1";
         for (before, added) in [
             (&[][..], format!("MALLOC_ARENA_MAX=2 {growth}")),
             (&[("MALLOC_ARENA_MAX", "8")], growth.into()),

@@ -12,6 +12,7 @@ require_relative "flusher"
 require_relative "fork_safety"
 require_relative "forked_child"
 require_relative "heap_figures"
+require_relative "heap_room"
 require_relative "out_of_band_gc"
 require_relative "parent_death"
 
@@ -97,6 +98,7 @@ module Paceline
 
       # A thread has answered and is about to wait for its next request.
       def rested(channel)
+        @heap_room&.check
         return unless @collector && channel.resting?
         @collector.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
       end
@@ -152,6 +154,7 @@ module Paceline
         AutoCache.start if auto_cache?
         @threads = []
         @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
+        @heap_room = HeapRoom.new if HeapRoom.wanted?
         1.upto(@size) { |number| start_thread(number) }
         @control.send(Frames::READY)
       rescue Control::FrontGone
