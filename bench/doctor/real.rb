@@ -58,8 +58,8 @@ module Bench
     ROUNDS = 5
     # Two copies, whose names are equally long: the same Redmine in another folder was 2.5 % faster.
     VARIANTS = %w[as-is cured].freeze
-    # As in DoctorMeasured. A large heap goes on growing, and collects old objects several times as often while it does: that made a twentieth of the time of a
-    # Redmine without a change and with another gem in its Gemfile.
+    # As in DoctorMeasured. A large heap goes on growing for some hundred requests, or is collected whole every few until it is given room: that made a twentieth of
+    # the time of a Redmine without a change and with another gem in its Gemfile.
     STEADY = 500
     LONGEST_WARM_UP = 40
     # Seconds after which the doctor is ended.
