@@ -14,9 +14,15 @@ class FrontBinaryTest < Paceline::Test
     end
   end
 
+  def test_a_checkout_has_its_release_build_first_then_the_demo_s
+    places = Paceline::FrontBinary.candidates.filter_map { |path| path[%r{/target/(\w+)/paceline\z}, 1] }
+    assert_equal %w[release demo debug], places.first(3)
+    assert_match(%r{\Anothing is built yet in /.*: run `bin/build` there, or `bin/build demo`}, Paceline::FrontBinary.missing)
+  end
+
   def test_missing_program_is_a_sentence_that_names_the_platform_and_what_to_do
-    elsewhere = Paceline::FrontBinary.missing("arm64-darwin24")
+    elsewhere = Paceline::FrontBinary.missing("arm64-darwin24", checkout: false)
     assert_match(/no program for arm64-darwin24, only for x86_64-linux, aarch64-linux: serve with another server/, elsewhere)
-    assert_match(/without the program for x86_64-linux: run `bundle lock --add-platform x86_64-linux/, Paceline::FrontBinary.missing("x86_64-linux"))
+    assert_match(/without the program for x86_64-linux: run `bundle lock --add-platform x86_64-linux/, Paceline::FrontBinary.missing("x86_64-linux", checkout: false))
   end
 end

@@ -6,10 +6,13 @@ module Paceline
   module FrontBinary
     class Missing < StandardError; end
 
-    PLACES = ["../../../target/release/paceline", "../../../target/debug/paceline", "../../libexec/paceline"].freeze
+    # In the order of their speed: bin/build's, bin/demo's, Cargo's own; then the gem's.
+    PLACES = ["../../../target/release/paceline", "../../../target/demo/paceline", "../../../target/debug/paceline", "../../libexec/paceline"].freeze
+    # A checkout has it, a gem has not.
+    CHECKOUT = File.expand_path("../../../bin/build", __dir__)
     # The platforms for which there is a gem with the program in it.
     PLATFORMS = ["x86_64-linux", "aarch64-linux"].freeze
-    private_constant :PLACES
+    private_constant :PLACES, :CHECKOUT
 
     module_function
 
@@ -21,7 +24,8 @@ module Paceline
     end
 
     # What is missing here and what to do, in a sentence.
-    def missing(platform = RbConfig::CONFIG.values_at("host_cpu", "host_os").join("-").sub(/-gnu\z/, ""))
+    def missing(platform = RbConfig::CONFIG.values_at("host_cpu", "host_os").join("-").sub(/-gnu\z/, ""), checkout: File.exist?(CHECKOUT))
+      return "nothing is built yet in #{File.expand_path("../../..", __dir__)}: run `bin/build` there, or `bin/build demo`, which is done sooner, or set PACELINE_BIN" if checkout
       return "this gem has no program for #{platform}, only for #{PLATFORMS.join(", ")}: serve with another server here, such as Puma, or set PACELINE_BIN" unless PLATFORMS.include?(platform)
       "this is the gem without the program for #{platform}: run `bundle lock --add-platform #{platform} && bundle install`, " \
         "or `gem install paceline --platform #{platform}`, or set PACELINE_BIN"
