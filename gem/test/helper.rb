@@ -10,6 +10,7 @@ require "support/fake_front"
 # Whoever runs the tests in the background ignores these, and so would the processes that are tested.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
 require "support/hang_watch"
+require "support/stub"
 
 module Paceline
   class Test < Minitest::Test
@@ -54,6 +55,13 @@ module Paceline
       skip(out[/Skipped:\n.*\n(.*)/, 1] || out) if out.include?(" 1 skips")
       assert_match(/^1 runs, [1-9]/, out)
       true
+    end
+
+    # No gem that Ruby 4.0 brings for sure, nor one that a bundle has.
+    def needs_fiddle
+      require "fiddle"
+    rescue LoadError
+      skip "fiddle is not there"
     end
 
     # Starts an app given as files, yields the front, and stops it whatever happens.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "minitest/autorun"
+require "support/stub"
 require "paceline/auto_cache"
 require "paceline/auto_cache/samples"
 

@@ -6,12 +6,11 @@ require "helper"
 class ForkTest < Paceline::Test
   # Each path forks and answers how its child ended. What a child answers comes with "child".
   APP = <<~'RUBY'
-    require "fiddle"
     TOLD = ->(name, text) { File.write(File.join(__dir__, name), text) }
     def ended(pid) = [200, {}, [Process.wait2(pid)[1].then { |status| (status.exitstatus || status.termsig).to_s }]]
     def parent_or_child(pid) = pid.to_i.zero? ? [200, {}, ["child"]] : ended(pid)
     at_exit { TOLD.("at_exit", Process.pid.to_s) }
-    LIBC_FORK = Fiddle::Function.new(Fiddle.dlopen(nil)["fork"], [], Fiddle::TYPE_INT, need_gvl: true)
+    LIBC_FORK = -> { require "fiddle"; Fiddle::Function.new(Fiddle.dlopen(nil)["fork"], [], Fiddle::TYPE_INT, need_gvl: true).call }
 
     # Forks when it is asked for its pieces.
     class Forking
@@ -103,6 +102,7 @@ class ForkTest < Paceline::Test
   { "/fork" => "0", "/process" => "0", "/native" => "0", "/fiber" => "0", "/double" => "0", "/exit" => "3", "/exit!" => "4", "/raise" => "1",
     "/thread" => "0", "/exec" => "5", "/each" => "0", "/popen" => "0", "/hijack" => "6", "/term" => "15" }.each do |path, status|
     define_method("test_the_child_of_#{path.delete("/")}_ends_and_answers_nobody") do
+      needs_fiddle if path == "/native"
       started do |worker|
         assert_equal status, get(worker, path).body
         each_has_its_own(worker)

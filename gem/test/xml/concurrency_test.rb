@@ -94,11 +94,14 @@ class XMLConcurrencyTest < Paceline::Test
     reader&.close
   end
 
+  # Ruby 4.0 has `value` in the place of `take`.
+  RACTOR_VALUE = "class Ractor; alias value take unless method_defined?(:value); end"
+
   # What a Ractor may do is for a process of its own: the first one warns, and the collector behaves differently from then on.
   def ractors(code)
     skip "Ractors that use one regular expression crash Ruby 3.1" unless Paceline::XML::NATIVE
     skip "Ractors are for Ruby 3.2 and later: several at once have crashed Ruby 3.1" if RUBY_VERSION < "3.2"
-    out, err, status = Open3.capture3("timeout", "-s", "KILL", "60", RbConfig.ruby, "-W0", "-I", File.expand_path("../../lib", __dir__), "-e", "# encoding: utf-8\nrequire 'paceline/xml'\n#{code}")
+    out, err, status = Open3.capture3("timeout", "-s", "KILL", "60", RbConfig.ruby, "-W0", "-I", File.expand_path("../../lib", __dir__), "-e", "# encoding: utf-8\nrequire 'paceline/xml'\n#{RACTOR_VALUE}\n#{code}")
     assert_predicate status, :success?, err
     out.force_encoding("UTF-8")
   end
@@ -121,7 +124,7 @@ class XMLConcurrencyTest < Paceline::Test
           end.uniq
         end
       end
-      texts = ractors.map(&:take)
+      texts = ractors.map(&:value)
       main = Paceline::XML::Builder.new
       main.a("m")
       puts texts.map(&:size).inspect, texts.map { |list| list[0].gsub(/\d/, "") }.uniq.size, main.target!, texts[0][0].lines[-6..]
@@ -140,7 +143,7 @@ class XMLConcurrencyTest < Paceline::Test
         given
       end
       ractor.send(target, move: true)
-      puts ractor.take
+      puts ractor.value
     RUBY
     assert_equal "begun <a>b</a>\n", out
   end
@@ -151,8 +154,8 @@ class XMLConcurrencyTest < Paceline::Test
         def _escape(text) = super.upcase
         def level = @level
       end
-      puts Ractor.new { Upper.new.a("x") { |xml| } rescue $!.class }.take
-      puts Ractor.new { xml = Upper.new; xml.a("x"); xml.b { xml.c(xml.level) }; xml.target! }.take
+      puts Ractor.new { Upper.new.a("x") { |xml| } rescue $!.class }.value
+      puts Ractor.new { xml = Upper.new; xml.a("x"); xml.b { xml.c(xml.level) }; xml.target! }.value
     RUBY
     assert_equal "ArgumentError\n<a>X</a><b><c>1</c></b>\n", out
   end

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "helper"
-require "minitest/mock"
 require "paceline/server/shadow/evidence"
 
 # The parts of evidence that need no application.
