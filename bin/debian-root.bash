@@ -1,6 +1,6 @@
-# Debian roots beside this machine, made by debootstrap and entered with chroot: for bin/trixie and test/fresh/run, which source it.
+# Debian roots beside this machine, made by debootstrap and entered with chroot: for bin/trixie, bin/modern and test/fresh/run, which source it.
 #
-# It reads root (where the root lies), suite (bookworm, trixie), binds (an array: what is the machine's own in there, each PATH or FROM:TO), cache (a folder that keeps
+# It reads root (where the root lies), suite (bookworm, trixie, sid), binds (an array: what is the machine's own in there, each PATH or FROM:TO), cache (a folder that keeps
 # downloaded packages; empty: none) and contained (yes: a PID namespace, too). Mounts live in a mount namespace, and vanish with the command, however it ends. With a PID
 # namespace all that the command has started is ended with it; without one the command keeps the caller's pid, and gets its signals.
 # shellcheck shell=bash disable=SC2154
@@ -24,8 +24,9 @@ copy_settings() {
   done
   cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
   cp -L /etc/hosts "$root/etc/hosts" 2>/dev/null || true
-  cat > "$root/etc/apt/sources.list" <<LIST
-deb $(mirror) $suite main
+  echo "deb $(mirror) $suite main" > "$root/etc/apt/sources.list"
+  # What is not released gets no updates.
+  [ "$suite" = sid ] || cat >> "$root/etc/apt/sources.list" <<LIST
 deb $(mirror) $suite-updates main
 deb $(mirror)-security $suite-security main
 LIST
@@ -43,6 +44,38 @@ make_root() {
   unshare -m --propagation private --pid --fork --kill-child \
     debootstrap --variant=minbase ${cache:+--cache-dir="$cache"} "$suite" "$root" "$(mirror)" >> "$1" 2>&1 || return
   copy_settings
+}
+
+# A root that stays, with packages that are installed once: for bin/trixie and bin/modern, which bring say, fail and an array of packages, too.
+
+as_root() {
+  [ "$(id -u)" = 0 ] || fail "a chroot needs root: run it with sudo"
+}
+
+# The stamp changes with the list of packages, so that a longer list is installed into a root that stands already.
+stamp() { printf '%s\n' "${packages[@]}" "$@" | sha256sum | cut -c1-16; }
+
+# Whether this list has been installed. stood MORE...: what else has been done there.
+stood() { [ -e "$root/.paceline-$(stamp "$@")" ]; }
+stands() { touch "$root/.paceline-$(stamp "$@")"; }
+
+# The bare Debian, unless it is there.
+stand_up() {
+  command -v debootstrap >/dev/null || fail "debootstrap is missing: run bin/setup test"
+  [ -e "$root/.paceline-base" ] || { make_root "$root.log" && touch "$root/.paceline-base"; }
+}
+
+# install_packages PACKAGE...: no question is asked, since the tests bring a Redmine database of their own.
+install_packages() {
+  copy_settings
+  (inside / sh -ec '
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    apt-get install -qy debconf
+    echo "redmine redmine/instances/default/dbconfig-install boolean false" | debconf-set-selections
+    apt-get install -qy --no-install-recommends "$@"
+    apt-get clean
+  ' sh "$@") >> "$root.log" 2>&1
 }
 
 # inside DIR CMD...: runs CMD in the root, in DIR if that is there.
