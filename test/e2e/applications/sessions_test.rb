@@ -33,7 +33,7 @@ class SessionsTest < Minitest::Test
       @server = serve(@dir, "-w", "2", "-t", "2", env: env)
       @url = "http://127.0.0.1:#{@server.port}"
     else
-      skip "Puma is not here" unless system("command -v puma > /dev/null")
+      skip "Puma is not here" unless system("puma --version > /dev/null 2>&1")
       @url = "http://127.0.0.1:#{started(env, "puma", "-w", "2", "-t", "2:2", "--preload", "-b", "tcp://127.0.0.1:0", "config.ru", ready: /Listening on http:\/\/127.0.0.1:(\d+)/, all: /Worker 1 .*booted/)}"
     end
   end
