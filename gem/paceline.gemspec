@@ -11,8 +11,8 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Paceline authors"]
   spec.license = "MIT"
   spec.required_ruby_version = ">= 3.1"
-  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.{rb,tt}", "exe/*", "ext/paceline_native/*.{rb,c,h}", "ext/rust/{native,xml,store}/Cargo.toml", "ext/rust/{native,xml,store}/src/**/*.rs"] }
-  spec.extensions = ["ext/paceline_native/extconf.rb"]
+  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.{rb,tt}", "exe/*", "ext/Rakefile", "ext/paceline_native/*.{rb,c,h}", "ext/rust/{native,xml,store}/Cargo.toml", "ext/rust/{native,xml,store}/src/**/*.rs"] }
+  spec.extensions = ["ext/Rakefile"]
   spec.bindir = "exe"
   spec.executables = ["paceline"]
   spec.metadata = { "rubygems_mfa_required" => "true" }

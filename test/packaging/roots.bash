@@ -7,6 +7,13 @@ cache='' contained='' binds=()
 # What a new user's machine has: Ruby, Rails and SQLite, no compiler and no cargo.
 packages=(ca-certificates curl iproute2 procps ruby ruby-bundler ruby-rails ruby-sqlite3 puma ruby-webrick systemd adduser)
 
+# A second Ruby: for Debian sid that of experimental, if it can be installed today.
+second_ruby() {
+  case $1 in sid) ;; *) return ;; esac
+  echo "deb $(mirror) experimental main" > "$root/etc/apt/sources.list.d/experimental.list"
+  (inside / sh -c 'export DEBIAN_FRONTEND=noninteractive; apt-get update -q && apt-get install -qy -t experimental ruby3.4 && apt-get clean') || rm -f "$root/etc/apt/sources.list.d/experimental.list"
+}
+
 # base SUITE: the kept root of that suite, in `root`.
 base() {
   suite=$1 root=$keep/$1
@@ -19,7 +26,7 @@ base() {
   [ ! -e "$stamp" ] || return 0
   cache=${PACELINE_DEBS:-/var/cache/paceline/debs}/$suite
   mkdir -p "$cache"
-  { make_root "$root.log" && (inside / sh -c 'export DEBIAN_FRONTEND=noninteractive; apt-get update -q && apt-get install -qy "$@" && apt-get clean' sh "${packages[@]}"); } \
+  { make_root "$root.log" && (inside / sh -c 'export DEBIAN_FRONTEND=noninteractive; apt-get update -q && apt-get install -qy "$@" && apt-get clean' sh "${packages[@]}") && second_ruby "$suite"; } \
     >> "$root.log" 2>&1 || { tail -n 20 "$root.log" >&2; echo "making $root failed; the whole of it is in $root.log" >&2; return 1; }
   cache=
   touch "$stamp"

@@ -2,7 +2,7 @@
 
 # The native part of the gem. Optional: without it the same is done in Ruby, more slowly (lib/paceline/native.rb, lib/paceline/xml.rb).
 # What of it is Rust (ext/rust: XML, and the store that Paceline::PStore needs) is linked as a static library; without cargo, or if cargo fails, it is left out.
-# With `--enable-rust` it is an error if cargo fails.
+# With `--enable-rust` it is an error if cargo fails. `--with-rust-library=FILE` names a shared library that has all of it, as the packages bring it.
 require "mkmf"
 
 # C files that call Rust.
@@ -26,7 +26,12 @@ def rust_library
 end
 
 $CFLAGS << " -O3 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter"
-if (folder = rust_library)
+if (shared = with_config("rust-library"))
+  $defs << "-DPACELINE_RUST"
+  # Both lie side by side in lib/paceline/native.
+  $LOCAL_LIBS << " -L#{File.dirname(shared)} -l:#{File.basename(shared)}"
+  $DLDFLAGS << " -Wl,--enable-new-dtags '-Wl,-rpath,$$ORIGIN/../#{File.basename(File.dirname(shared))}'"
+elsif (folder = rust_library)
   $defs << "-DPACELINE_RUST"
   # Nothing of Rust's own is to be seen from outside: another extension may bring the same names.
   $LDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--strip-debug" if RbConfig::CONFIG["host_os"].include?("linux")

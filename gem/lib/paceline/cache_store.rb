@@ -33,7 +33,7 @@ module Paceline
     # `path`: the file, made by the first use. `size`: bytes that it may have, at least 1 MB; it never has more. `log`: called with a line
     # when a file is begun anew. Raises Records::Error without the native part of the gem, ArgumentError.
     def initialize(path, size:, log: ->(_line) {})
-      Records.needed
+      Records.needed("a cache in a file (#{path})", instead: "use another store, as Rails' :file_store or :memory_store")
       raise ArgumentError, "size: must be at least #{LEAST_SIZE} bytes, not #{size.inspect}" unless size.is_a?(Integer) && size >= LEAST_SIZE
 
       @path = path

@@ -10,6 +10,7 @@ require_relative "records"
 require_relative "pstore/names"
 require_relative "pstore/plain_file"
 require_relative "pstore/record_file"
+require_relative "pstore/stand_in"
 
 module Paceline
   # Ruby's PStore (pstore 0.2: all of its API and errors) on Records: each root is a record of its own. A transaction reads the roots that
@@ -35,7 +36,8 @@ module Paceline
     # `file`: made by the first transaction that writes. A file of Ruby's PStore is taken over then, and kept as `file.bak`.
     # `thread_safe`: whether a second thread waits for its turn, instead of getting an error.
     # `format`: `:records`, or `:marshal` for the single plain file that other programs read; default: `:marshal` in a subclass that has a
-    # `dump` or `load` of its own, as YAML::Store, else `:records`.
+    # `dump` or `load` of its own, as YAML::Store, else `:records`. Without the native part of the gem, which records need, the default is Ruby's plain file,
+    # which is taken over where there is one.
     # `trust`: whether a file may be loaded that belongs to another user, or that everybody may write to. What is in it can run code.
     # Raises Error if the folder is not there, or the file can't be read.
     def initialize(file, thread_safe = false, format: nil, trust: false)
@@ -160,7 +162,7 @@ module Paceline
     def backend_class(format)
       own = %i[dump load].any? { |name| PStore.instance_method(name).owner != method(name).owner }
       case format || (own ? :marshal : :records)
-      when :records then RecordFile
+      when :records then format || NativePart.store? ? RecordFile : StandIn
       when :marshal then PlainFile
       else raise ArgumentError, "format: must be :records or :marshal"
       end

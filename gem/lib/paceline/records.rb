@@ -51,11 +51,11 @@ module Paceline
         at(path).verify
       end
 
-      # Raises Error where there is no native part.
-      def needed
-        return if Native.is_a?(Module) && Native.const_defined?(:Store)
+      # Raises Error where there is no native part. `instead`: what else helps.
+      def needed(what = "this", instead: nil)
+        return if NativePart.store?
 
-        raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then reinstall the gem (in a checkout: bin/native)"
+        raise Error, "#{what} needs the native part of the gem paceline: #{[NativePart.missing, instead].compact.join("; or ")}"
       end
 
       def forget(path)
@@ -346,7 +346,7 @@ module Paceline
     end
   end
 
-  if Native.is_a?(Module) && Native.const_defined?(:StoreError)
+  if NativePart.store?
     class Native::StoreError
       attr_reader :kind, :code
 

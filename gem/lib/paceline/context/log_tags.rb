@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "logger"
 require_relative "labels"
 
 module Paceline
@@ -12,6 +11,7 @@ module Paceline
       # Has this Logger say these names (see Labels.names); its formatter remains what it is. Again: with other names.
       def self.install(logger, names = true)
         names = Labels.names(names)
+        # Whoever has a Logger has loaded it: Ruby's is a gem that the application may not have.
         logger.formatter ||= ::Logger::Formatter.new
         logger.formatter.extend(self)
         logger.formatter.paceline_names = names

@@ -27,10 +27,9 @@ module Paceline
         @max_size = max_size
         @sync = sync
         @trust = trust
-        unless Native.is_a?(Module) && Native.const_defined?(:Store)
-          raise Unavailable, "sessions in a file (#{path}) need the native part of the gem paceline, which is not built for this Ruby: install cargo, " \
-                             "then the gem again (in a checkout: bin/native); or keep them in Redis (store: \"redis://…\")"
-        end
+        Records.needed("a session store in a file (#{path})", instead: "keep the sessions in Redis (store: \"redis://…\")")
+      rescue Records::Error => e
+        raise Unavailable, e.message
       end
 
       def read(key)
