@@ -3,7 +3,7 @@
 # What the server's side of the gem requires. Until Bundler has been set up that is nothing which activates a gem: the app's bundle may have
 # another version of it. Later it is what is listed here, from Ruby's standard library or from the app's own bundle.
 require "helper"
-require "ripper"
+require "support/requires"
 
 class RequiresTest < Minitest::Test
   ROOT = File.expand_path("../../lib/paceline", __dir__)
@@ -11,8 +11,7 @@ class RequiresTest < Minitest::Test
   ENTRIES = %w[server/preloader.rb server/handler.rb].freeze
   # What has no Ruby half, and so belongs to no gem.
   CORE = %w[rbconfig socket.so].freeze
-  # A path that is computed.
-  COMPUTED = "(computed)"
+  COMPUTED = Requires::COMPUTED
 
   # As a file is loaded; for all of them, what is in CORE.
   AT_LOAD = { "native.rb" => [COMPUTED] }.freeze # the native part
@@ -60,10 +59,10 @@ class RequiresTest < Minitest::Test
   end
 
   def test_requires_are_found_wherever_they_stand
-    found = requires('require "a"; x { autoload :B, "b" }; def m = require("c"); def self.n; Kernel.require "d" if e; end; require_relative "#{f}"; load(g)')
+    found = Requires.in('require "a"; x { autoload :B, "b" }; def m = require("c"); def self.n; Kernel.require "d" if e; end; require_relative "#{f}"; load(g)')
     assert_equal [["require", "a", false], ["autoload", "b", false], ["require", "c", true], ["require", "d", true],
                   ["require_relative", COMPUTED, false], ["load", COMPUTED, false]], found
-    assert_empty requires(%(# require "a"\nx = "require \\"b\\""; y.load(1); load; { require: 1 }))
+    assert_empty Requires.in(%(# require "a"\nx = "require \\"b\\""; y.load(1); load; { require: 1 }))
   end
 
   private
@@ -77,7 +76,7 @@ class RequiresTest < Minitest::Test
       next if seen.include?(file)
 
       seen << file
-      requires(File.read(File.join(ROOT, file))).each do |method, name, within_method|
+      Requires.in(File.read(File.join(ROOT, file))).each do |method, name, within_method|
         if method == "require_relative" && name != COMPUTED
           entry = [File.expand_path("#{name}.rb", File.dirname(File.join(ROOT, file))).delete_prefix("#{ROOT}/"), late || within_method]
           entry.last ? waiting.push(entry) : waiting.unshift(entry)
@@ -87,36 +86,5 @@ class RequiresTest < Minitest::Test
       end
     end
     seen
-  end
-
-  # [method, what, whether it is within a method] of each require, require_relative, load and autoload.
-  def requires(text)
-    found = []
-    visit(Ripper.sexp(text) || flunk("not Ruby"), false, found)
-    found
-  end
-
-  def visit(node, within_method, found)
-    return unless node.is_a?(Array)
-
-    within_method = true if %i[def defs].include?(node.first)
-    method, arguments =
-      case node
-      in [:command, [:@ident, method, _], arguments] then [method, arguments]
-      in [:method_add_arg, [:fcall, [:@ident, method, _]], [:arg_paren, arguments]] then [method, arguments]
-      in [:command_call, [:var_ref, [:@const, "Kernel", _]], _, [:@ident, method, _], arguments] then [method, arguments]
-      in [:method_add_arg, [:call, [:var_ref, [:@const, "Kernel", _]], _, [:@ident, method, _]], [:arg_paren, arguments]] then [method, arguments]
-      else nil
-      end
-    found << [method, path_in(arguments, method), within_method] if arguments && %w[require require_relative load autoload].include?(method)
-    node.each { |child| visit(child, within_method, found) }
-  end
-
-  def path_in(arguments, method)
-    _, all, = arguments
-    case method == "autoload" ? all[1] : all[0]
-    in [:string_literal, [:string_content, [:@tstring_content, path, _]]] then path
-    else COMPUTED
-    end
   end
 end
