@@ -40,9 +40,7 @@ module Paceline
 
       Dir.mktmpdir("paceline-native") do |folder|
         compile(folder)
-        built = File.join(folder, NativePart::NAME)
-        parts = in_ruby(folder, "-r", built, "-e", "print Paceline::Native.const_defined?(:Store)")
-        install(built)
+        parts = install(File.join(folder, NativePart::NAME))
         "built for Ruby #{RUBY_VERSION}: #{File.join(NativePart::FOLDERS.first, NativePart::NAME)}" \
           "#{", without its half in Rust (stores, XML), which needs cargo" unless parts == "true"}"
       end
@@ -82,12 +80,17 @@ module Paceline
       output
     end
 
-    # A running worker may have the old file mapped: it keeps it.
+    # Puts it in its place if this Ruby can load it there, beside the half in Rust. A running worker may have the old file mapped: it keeps it. Returns "true" if it has both halves.
     def install(built)
-      target = File.join(NativePart::FOLDERS.first, NativePart::NAME)
-      FileUtils.mkdir_p(File.dirname(target))
-      FileUtils.cp(built, "#{target}.new")
-      File.rename("#{target}.new", target)
+      target = NativePart::FOLDERS.first
+      fresh = "#{target}.new"
+      FileUtils.mkdir_p([target, fresh])
+      FileUtils.cp(built, fresh)
+      parts = in_ruby(fresh, "-r", File.join(fresh, NativePart::NAME), "-e", "print Paceline::Native.const_defined?(:Store)")
+      File.rename(File.join(fresh, NativePart::NAME), File.join(target, NativePart::NAME))
+      parts
+    ensure
+      FileUtils.rm_rf(fresh)
     end
   end
 end
