@@ -126,8 +126,8 @@ pub fn unknown_host(front: &Front, head: &Parts, host: &str, exchange: &mut Exch
     exchange.note = Some(format!("no site for host {host}"));
     let routes = front.routes();
     if front.config.site_defaults.environment == "production" {
-        let (content_type, body) =
-            pages::render(421, accept(head), Some("This server has no site of that name."), Some(&exchange.id));
+        let sentence = "This server has no site of that name: the name in the address chooses the site.";
+        let (content_type, body) = pages::render(421, accept(head), Some(sentence), Some(&exchange.id));
         return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body);
     }
     let scheme = exchange.client.scheme();
