@@ -1,10 +1,14 @@
 # frozen_string_literal: true
 
 # `require "paceline/pstore"`: a PStore whose transactions cost what they touch, and which loses nothing. Guide: docs/pstore.md.
+# Ruby's own is needed for the name of its error only, which programs rescue. It becomes a gem: Ruby 3.4 warns of that, and a bundle may lack it.
 begin
+  verbose, $VERBOSE = $VERBOSE, nil
   require "pstore"
 rescue LoadError
-  # Ruby has made a gem of it, and nobody installed it. Nothing of it is needed but the name of its error.
+  nil
+ensure
+  $VERBOSE = verbose
 end
 require_relative "records"
 require_relative "pstore/names"
