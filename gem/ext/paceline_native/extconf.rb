@@ -10,6 +10,8 @@ NEED_RUST = /\A(xml_.*|store)\.c\z/
 
 # The folder of the static library: what `--with-rust-target=DIR` has, if cargo is not here to bring it up to date.
 def rust_library
+  return unless File.directory?(File.expand_path("../rust/native", __dir__))
+
   # In a checkout it is a link into the workspace.
   crate = File.realpath("../rust/native", __dir__)
   target = with_config("rust-target") || File.join(Dir.pwd, "rust-target")
