@@ -64,6 +64,9 @@ module Bench
     # A page that Builder writes: little is kept, much is allocated.
     def xml = App.new(name: :xml, directory: File.join(HERE, "bench/apps/xml"), environment: {})
 
+    # Much is kept, and a page allocates little.
+    def json = App.new(name: :json, directory: File.join(HERE, "bench/apps/json"), environment: {})
+
     # Redmine's preparation knows itself whether it is done; the issues are added here.
     def redmine
       redmine_of("redmine", [])

@@ -4,11 +4,12 @@
 require_relative "kind"
 
 module Bench
-  # LONGER: times --seconds. WARM_UP: requests before anything is timed; memory is read after those of all scenarios of an app.
-  Scenario = Struct.new(:name, :title, :app, :kinds, :longer, :warm_up, keyword_init: true) do
-    # Pairs of a Kind and its share.
+  # LONGER: times --seconds. WARM_UP: requests before anything is timed; memory is read after those of all scenarios of an app. SHAPES: of its loads, if the
+  # command line has no say in them; with none it is only warmed up.
+  Scenario = Struct.new(:name, :title, :app, :kinds, :longer, :warm_up, :shapes, keyword_init: true) do
+    # Pairs of a Kind and its share: of two kinds the second is the rare one, more have equal shares.
     def mix
-      kinds.size == 1 ? [[kinds[0], 1.0]] : [[kinds[0], 0.9], [kinds[1], 0.1]]
+      kinds.size == 2 ? kinds.zip([0.9, 0.1]) : kinds.map { |kind| [kind, 1.0 / kinds.size] }
     end
   end
 
@@ -52,8 +53,8 @@ module Bench
       ].freeze
     end
 
-    def self.new(name, title, app, kinds, longer: 1, warm_up: 100)
-      Scenario.new(name: name, title: title, app: app, kinds: kinds, longer: longer, warm_up: warm_up)
+    def self.new(name, title, app, kinds, longer: 1, warm_up: 100, shapes: nil)
+      Scenario.new(name: name, title: title, app: app, kinds: kinds, longer: longer, warm_up: warm_up, shapes: shapes)
     end
 
     def self.named(names)
@@ -65,6 +66,7 @@ module Bench
     # With CONNECTIONS given: the fast ones at every shape. Where a request takes milliseconds, connecting is nothing beside it and 100 clients
     # only wait longer than 25: of those shapes the telling ones, unless everything is asked for.
     def self.shapes(scenario, connections, everything)
+      return scenario.shapes if scenario.shapes
       return SHAPES[scenario.name] if scenario.name == "mixed" || !(connections || everything)
 
       (connections || FULL).product([true, false]).filter_map do |count, keep_alive|

@@ -117,8 +117,7 @@ module Bench
     def seconds(scenario) = (@options.seconds * scenario.longer).round(2)
 
     def warm_up(scenario)
-      kind = scenario.kinds[0]
-      load = Load.new(port: @running.port, mix: [[kind, 1.0]], connections: WARM_UP_CONNECTIONS, keep_alive: true, count: @options.warm_up || scenario.warm_up)
+      load = Load.new(port: @running.port, mix: scenario.mix, connections: WARM_UP_CONNECTIONS, keep_alive: true, count: @options.warm_up || scenario.warm_up)
       result = Measurement.generate(load, @running.measured_processes)
       raise RunningServer::Failed, "#{server.name}, warm-up: #{tell(result.failures)}" if result.failures.any?
     rescue NoResult => e

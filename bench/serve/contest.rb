@@ -15,13 +15,14 @@ module Bench
     attr_reader :cells, :counted, :started, :traces, :absent
 
     # ENTRIES: a server, the scenarios that it takes part in, and the app as it serves it, if not APP. The block is told of each step. PROBE is
-    # called with each visit and the round, before its loads.
-    def initialize(app, entries, options, baseline: Servers::BASELINE, probe: nil, &told)
+    # called with each visit and the round, before its loads. COUNTS: whether system calls are counted and traced when all rounds are over.
+    def initialize(app, entries, options, baseline: Servers::BASELINE, probe: nil, counts: true, &told)
       @app = app
       @entries = entries
       @options = options
       @baseline = baseline
       @probe = probe
+      @counts = counts
       @told = told
       @cells, @counted = [], []
       @started, @traces, @absent = {}, {}, {}
@@ -34,8 +35,7 @@ module Bench
         self.class.order(@visits, round).each { |visit| attempt(visit) { @probe.call(visit, round) } } if @probe
         each_load(round) { |visit, scenario, shape| @cells << visit.measure(scenario, shape, round) }
       end
-      (1..[COUNTED, @options.rounds].min).each { |round| each_load(round) { |visit, scenario, shape| @counted << visit.count(scenario, shape, round) } }
-      @visits.dup.each { |visit| attempt(visit) { trace(visit) } }
+      count if @counts
       self
     ensure
       @visits.each(&:close)
@@ -73,6 +73,11 @@ module Bench
           self.class.order(takers, round).each { |visit| yield visit, scenario, shape }
         end
       end
+    end
+
+    def count
+      (1..[COUNTED, @options.rounds].min).each { |round| each_load(round) { |visit, scenario, shape| @counted << visit.count(scenario, shape, round) } }
+      @visits.dup.each { |visit| attempt(visit) { trace(visit) } }
     end
 
     def trace(visit)

@@ -14,7 +14,6 @@ require_relative "../restart/report"
 require_relative "../restart/visit"
 require_relative "../xml/report"
 require_relative "../xml/responses"
-require_relative "../tuning"
 
 class RefusalTest < Minitest::Test
   include Bench
@@ -88,13 +87,6 @@ class RefusalTest < Minitest::Test
 
   def test_the_curve
     assert_equal "| 1 | 10 | puma | no figure: #{WHY} | - | - | - |", Curve.new([]).send(:line, 1, "10", { "server" => "puma", "wrong" => WHY })
-  end
-
-  def test_tuning
-    assert_nil Tuning.wrong(200, 1000, 990)
-    assert_equal "status 503", Tuning.wrong(503, 1000, 1000)
-    assert_equal "an empty page", Tuning.wrong(200, 0, 0)
-    assert_equal "10 bytes instead of about 1000", Tuning.wrong(200, 10, 1000)
   end
 
   private
