@@ -10,7 +10,8 @@ module Bench
     # about the process. Everything else must stay as it is.
     VARYING = %r{csrf-token" content="[^"]+"|authenticity_token" value="[^"]+"|form-\h{8}"|<p>Rails [^\n]*|the application took [^\n]*}n
 
-    # CHECK is :exact (every byte as in the response that was checked first) or :page (every byte but VARYING).
+    # CHECK is :exact (every byte as in the response that was checked first), :page (every byte but VARYING), or :status (200, and not empty when it is
+    # checked first: for requests that are no measurement).
     # CONTAINS must be in the response that is checked first.
     def initialize(name, path, method: "GET", body: nil, check: :exact, contains: nil, expected: nil)
       @name = name
@@ -34,6 +35,7 @@ module Bench
     # Takes a response as the model if it is what the scenario promises; tells what is wrong with it otherwise.
     def learn(status, content)
       return "status #{status}" unless status == 200
+      return ("an empty page" if content.empty?) if check == :status
       return "#{@contains.inspect} is not in it" if @contains && !content.include?(@contains)
 
       @expected ||= settled(content)

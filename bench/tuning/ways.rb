@@ -61,7 +61,7 @@ module Bench
     end
 
     def memory(app, requests)
-      kinds = MEMORY.fetch(app).each_with_index.map { |path, i| Kind.new("memory#{i}", path, check: :page) }
+      kinds = MEMORY.fetch(app).each_with_index.map { |path, i| Kind.new("memory#{i}", path, check: :status) }
       Scenarios.new("memory", "", app, kinds, warm_up: requests, shapes: [])
     end
   end

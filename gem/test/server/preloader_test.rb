@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "helper"
+require "paceline/native"
 
 # Loading the app: the steps told, what is loaded for each kind, and a report for each way it can fail.
 class PreloaderTest < Paceline::Test
@@ -33,6 +34,8 @@ class PreloaderTest < Paceline::Test
       assert_equal times.sort, times
       assert_equal RUBY_VERSION, loaded["ruby"]
       assert_equal "", loaded["rails"]
+      assert_equal Paceline::NativePart.missing || "yes", loaded["native"]
+      assert_includes ["", "on"], loaded["yjit"], "in test nobody wants it"
       assert_equal front.pid.to_s, loaded["pid"]
     end
   end

@@ -45,6 +45,38 @@ class TuningTest < Paceline::Test
     assert_equal 0, enabled_by(env: { "RUBYOPT" => "--disable-yjit" })
   end
 
+  # What the start line tells, of a Ruby of VERSION with `yjit` as its YJIT.
+  def state(yjit:, version: "3.3.8", **settings)
+    said = nil
+    own = RubyVM.const_defined?(:YJIT, false) ? RubyVM.send(:remove_const, :YJIT) : nil
+    RubyVM.const_set(:YJIT, yjit) if yjit
+    with_version(version) { said = Paceline::Server::Tuning.new({ "yjit" => "auto", "environment" => "production" }.merge(settings.transform_keys(&:to_s))).yjit_state }
+    said
+  ensure
+    RubyVM.send(:remove_const, :YJIT) if yjit
+    RubyVM.const_set(:YJIT, own) if own
+  end
+
+  def with_version(version)
+    own = RUBY_VERSION
+    set = ->(text) { Object.send(:remove_const, :RUBY_VERSION) && Object.const_set(:RUBY_VERSION, text) }
+    set[version]
+    yield
+  ensure
+    set[own]
+  end
+
+  def test_the_start_line_tells_of_yjit
+    assert_equal "on", state(yjit: YJIT.new(enabled: true))
+    assert_equal "on", state(yjit: YJIT.new), "it will be, when the application is loaded"
+    assert_equal "", state(yjit: YJIT.new, "yjit" => "off")
+    assert_equal "missing", state(yjit: nil)
+    assert_equal "", state(yjit: nil, environment: "development")
+    assert_equal "", state(yjit: nil, "yjit" => "off")
+    assert_equal "", state(yjit: nil, version: "3.2.9"), "it could not be switched on there"
+    assert_equal "", state(yjit: Struct.new(:enabled?).new(false), version: "3.1.2")
+  end
+
   def test_a_ruby_without_yjit_that_is_asked_for_it
     _, err = capture_io { enabled_by(yjit: nil, "yjit" => "on") }
     assert_equal "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; continuing without it\n", err

@@ -172,6 +172,8 @@ struct Actor {
     overlay: Option<Overlay>,
     /// How large the heap was when the application was last loaded.
     learned: TuningEnvironment,
+    /// It was said that this Ruby has no YJIT.
+    told_of_yjit: bool,
     /// Short-lived processes one after another.
     crashes: u32,
     /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing
@@ -267,6 +269,7 @@ impl Actor {
             base,
             overlay,
             learned,
+            told_of_yjit: false,
             crashes: 0,
             recovering: None,
             refork: Refork::default(),

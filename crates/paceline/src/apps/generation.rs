@@ -12,6 +12,7 @@ use std::{
 use bytes::BytesMut;
 use tokio::sync::{mpsc, watch};
 
+use super::ruby_facts::RubyFacts;
 use super::{
     actor::{ActorEvent, Event},
     found::StartableApp,
@@ -79,6 +80,8 @@ pub struct Generation {
     pub control: Option<ControlWriter>,
     pub workers: HashMap<WorkerId, Worker>,
     pub report: StartupReport,
+    /// What its preloader has said of Ruby.
+    pub facts: RubyFacts,
     pub began: Instant,
     /// The same, in Unix seconds.
     pub began_at: f64,
@@ -151,6 +154,7 @@ impl Generation {
             control: Some(writer),
             workers: HashMap::new(),
             report,
+            facts: RubyFacts::default(),
             began,
             began_at: crate::support::clock::unix_seconds() - began.elapsed().as_secs_f64(),
             release: PathBuf::new(),

@@ -21,6 +21,7 @@ mod pool;
 pub mod processes;
 pub mod ready_check;
 pub mod reaper;
+mod ruby_facts;
 pub mod spawn;
 pub mod trial;
 pub mod tuned;

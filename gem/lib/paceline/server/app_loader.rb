@@ -2,6 +2,7 @@
 
 # Loads the application: Bundler, then config/environment, config.ru or a classic Sinatra file. Never requires a
 # library before Bundler has been set up, and never decides what to do when the app does not load.
+require_relative "../native"
 require_relative "tuning"
 
 module Paceline
@@ -49,9 +50,9 @@ module Paceline
         @app
       end
 
-      # Ruby, Rack and Rails as they were loaded.
+      # Ruby, Rack and Rails as they were loaded, and what the start line tells besides.
       def versions
-        { "ruby" => RUBY_VERSION, "rack" => rack_release, "rails" => rails_version }
+        { "ruby" => RUBY_VERSION, "rack" => rack_release, "rails" => rails_version, "yjit" => @tuning.yjit_state, "native" => NativePart.missing || "yes" }
       end
 
       def rack_release

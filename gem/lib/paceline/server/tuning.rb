@@ -8,8 +8,10 @@ module Paceline
       # Objects grow old in three collections; old ones are no longer written to (their age is in the object itself).
       FULL_AGE = 3
       DEVELOPMENT = %w[development test].freeze
+      # From then on it can be switched on in a process that runs.
+      YJIT_SINCE = "3.3"
       ROUND = 10_000
-      private_constant :FULL_AGE, :DEVELOPMENT, :ROUND
+      private_constant :FULL_AGE, :DEVELOPMENT, :YJIT_SINCE, :ROUND
 
       # `settings` are START's pairs.
       def initialize(settings)
@@ -43,6 +45,13 @@ module Paceline
         ""
       end
 
+      # For the start line: "on"; "missing": it is to be on wherever there is one, and this Ruby was built without; or "".
+      def yjit_state
+        if defined?(::RubyVM::YJIT) then ::RubyVM::YJIT.enabled? || (wanted? && ::RubyVM::YJIT.respond_to?(:enable)) ? "on" : ""
+        else wanted? && RUBY_VERSION >= YJIT_SINCE ? "missing" : ""
+        end
+      end
+
       private
 
       def rounded(slots)
@@ -54,12 +63,16 @@ module Paceline
       # After the boot, so that what runs once is not compiled. Before Ruby 3.3 that can't be done, and the front asked for
       # it by RUBY_YJIT_ENABLE.
       def enable_yjit
-        return if @yjit == "off" || (@yjit != "on" && (DEVELOPMENT.include?(@environment) || decided?))
+        return unless wanted?
         if !defined?(::RubyVM::YJIT)
           warn "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; continuing without it" if @yjit == "on"
         elsif !::RubyVM::YJIT.enabled? && ::RubyVM::YJIT.respond_to?(:enable)
           ::RubyVM::YJIT.enable
         end
+      end
+
+      def wanted?
+        @yjit == "on" || (@yjit != "off" && !DEVELOPMENT.include?(@environment) && !decided?)
       end
 
       # By the operator, or by the application.

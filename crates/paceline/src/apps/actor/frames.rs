@@ -11,6 +11,7 @@ use crate::{
     apps::{
         generation::{failure, Phase},
         reaper::Exit,
+        ruby_facts::RubyFacts,
         tuning::TuningEnvironment,
         worker_process::WorkerEnd,
     },
@@ -86,11 +87,9 @@ impl Actor {
         let Some(settings) = self.generation(number).map(|generation| generation.settings.clone()) else { return };
         let (site, workers) = (self.context.site.clone(), self.workers_of(&settings));
         let Some(generation) = self.generation(number) else { return };
-        let versions = facts
-            .chunks_exact(2)
-            .filter(|pair| ["ruby", "rack", "rails"].contains(&pair[0].as_str()) && !pair[1].is_empty());
-        generation.report.versions =
-            versions.map(|pair| format!("{} {}", pair[0], pair[1])).collect::<Vec<_>>().join(", ");
+        generation.facts = RubyFacts::parse(facts);
+        generation.report.versions.clone_from(&generation.facts.versions);
+        let notice = generation.facts.yjit_notice().filter(|_| settings.tuning.yjit == "auto");
         generation.ruby = facts.chunks_exact(2).find(|pair| pair[0] == "pid").and_then(|pair| pair[1].parse().ok());
         generation.phase = Phase::Forking;
         generation.step("fork", "begin");
@@ -102,6 +101,9 @@ impl Actor {
         if let Some(heap) = heap.filter(|heap| loaded && settings.tuning.gc && *heap != self.learned) {
             heap.keep(&site);
             self.learned = heap;
+        }
+        if let Some(notice) = notice.filter(|_| !std::mem::replace(&mut self.told_of_yjit, true)) {
+            self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
         }
     }
 

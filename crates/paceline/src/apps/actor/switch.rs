@@ -89,7 +89,7 @@ impl Actor {
             report.environment,
             generation.fresh().count(),
             self.context.site.threads,
-            report.versions,
+            generation.facts.line(),
             generation.elapsed().as_secs_f64()
         )
     }
