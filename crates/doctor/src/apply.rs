@@ -50,7 +50,7 @@ impl std::error::Error for CannotApply {}
 type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Settings that the application's processes are started with: a running server can try them without being started again.
-const OF_PROCESSES: [&str; 8] = ["allocator", "env", "gc", "malloc_arenas", "preload", "threads", "workers", "yjit"];
+const OF_PROCESSES: [&str; 7] = ["allocator", "env", "malloc_arenas", "preload", "threads", "workers", "yjit"];
 
 /// The setting that a fix is, as a line of paceline.toml, if it is one of the application's processes.
 pub fn process_setting(fix: &Fix) -> Option<String> {

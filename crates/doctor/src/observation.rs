@@ -46,8 +46,6 @@ pub struct Settings {
     pub preload: Option<bool>,
     pub compress: Option<bool>,
     pub page_cache: Option<bool>,
-    /// Paceline's `gc`: `auto` or `app`.
-    pub gc: Option<String>,
     /// Variables of the application's processes that set up Ruby or its allocator: RUBY..., MALLOC..., LD_PRELOAD,
     /// GLIBC_TUNABLES.
     pub env: BTreeMap<String, String>,

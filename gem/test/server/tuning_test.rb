@@ -96,12 +96,6 @@ class TuningTest < Paceline::Test
     Object.send(:remove_const, :Rails)
   end
 
-  def test_the_heap_s_size_is_told_in_variables_of_this_ruby
-    words = Paceline::Server::Tuning.new({}).heap.split
-    refute_empty words
-    words.each { |word| assert_match(/\ARUBY_GC_HEAP_(\d_)?INIT_SLOTS=\d+0000\z/, word) }
-  end
-
   def test_warm_up
     asked = []
     closed = 0

@@ -117,7 +117,7 @@ class SelfTuningTest < Minitest::Test
     assert_equal "plain", how(server)
     server.wait_for(/: YJIT is given back: Gemfile.lock has changed since it was tried$/)
     server.stop
-    server = tuning(dir, "--yjit", "off", "--gc", "app")
+    server = tuning(dir, "--tune-kinds", "yjit", "--yjit", "off")
     server.wait_for(/: tune = "auto" does nothing: what it may try \(tune_kinds\) is set$/)
   end
 

@@ -36,7 +36,6 @@ pub(crate) fn clean() -> Observations {
             preload: Some(true),
             compress: Some(true),
             page_cache: Some(true),
-            gc: Some("auto".into()),
             worker_memory: Some(100 << 20),
             allocator: Some("glibc".into()),
             env: BTreeMap::from([("MALLOC_ARENA_MAX".into(), "2".into())]),

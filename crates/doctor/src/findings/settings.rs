@@ -90,14 +90,10 @@ fn garbage(observations: &Observations) -> Option<WeighedCandidate> {
     }
     let share = units::percent(gc_us / wall_us.max(1.0));
     let env = &observations.settings.env;
-    // What `gc = "auto"` sets.
-    let has_our_slots = env.get(FREE_SLOTS.0).is_some_and(|value| value == FREE_SLOTS.1);
-    let is_ours = |name: &str| name == GROWTH || name.starts_with(INIT) || (name == FREE_SLOTS.0 && has_our_slots);
-    let own: Vec<&String> = env.keys().filter(|name| name.starts_with("RUBY_GC_") && !is_ours(name)).collect();
+    let own: Vec<&String> = env.keys().filter(|name| name.starts_with("RUBY_GC_")).collect();
     if let Some(found) = own.is_empty().then(|| forced(observations, gc_us, &share)).flatten() {
         return Some(found);
     }
-    let is_auto = observations.settings.gc.as_deref() != Some("app") && observations.server == Server::Paceline;
     let (sentence, fix, trial) = match () {
         () if !own.is_empty() => {
             let names: Vec<&str> = own.iter().map(|name| name.as_str()).collect();
@@ -109,11 +105,6 @@ fn garbage(observations: &Observations) -> Option<WeighedCandidate> {
                 environment(&[], &names),
             )
         }
-        () if is_auto => (
-            format!("collecting garbage takes {share} of a request, since the heap grows in small steps"),
-            server_setting(observations, "gc", "\"app\"", ""),
-            environment(&[], &[GROWTH, INIT, FREE_SLOTS.0]),
-        ),
         () => (
             format!("collecting garbage takes {share} of a request"),
             gc_variables(observations),
@@ -135,10 +126,6 @@ fn live_part(observations: &Observations) -> f64 {
     live.map_or(0.0, |queue| (queue.gc_us / queue.app_us).min(1.0))
 }
 
-const GROWTH: &str = "RUBY_GC_HEAP_GROWTH_FACTOR";
-const INIT: &str = "RUBY_GC_HEAP_INIT_SLOTS";
-/// As the server sets it.
-const FREE_SLOTS: (&str, &str) = ("RUBY_GC_HEAP_FREE_SLOTS", "100000");
 /// Fewer collections for more memory.
 const GC_VARIABLES: [(&str, &str); 4] = [
     ("RUBY_GC_MALLOC_LIMIT", "67108864"),

@@ -382,12 +382,6 @@ fn garbage() {
             .flat_map(|route| &mut route.requests)
             .for_each(|request| request.gc_us = 5_000.0);
     };
-    let ours = first(|observations| {
-        much(observations);
-        let set = [("RUBY_GC_HEAP_GROWTH_FACTOR", "1.1"), ("RUBY_GC_HEAP_FREE_SLOTS", "100000")];
-        observations.settings.env.extend(set.map(|(name, value)| (at(name), at(value))));
-    });
-    assert_eq!((ours.kind, ours.fix.line.as_str()), (Kind::GcSettings, "gc = \"app\""));
     let slots = first(|observations| {
         much(observations);
         observations.settings.env.insert(at("RUBY_GC_HEAP_FREE_SLOTS"), at("10"));

@@ -56,7 +56,6 @@ use super::{
     ready_check::Page,
     reaper::{Exit, Reaper},
     tuner::{self, Overlay},
-    tuning::TuningEnvironment,
     worker_process::Worker,
 };
 use crate::{
@@ -171,7 +170,6 @@ struct Actor {
     /// What the next start has beside these.
     overlay: Option<Overlay>,
     /// How large the heap was when the application was last loaded.
-    learned: TuningEnvironment,
     /// It was said that this Ruby has no YJIT.
     told_of_yjit: bool,
     /// Short-lived processes one after another.
@@ -241,7 +239,6 @@ impl Actor {
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) -> Actor {
         let (size, workers) = Size::of(&context.site);
-        let learned = TuningEnvironment::kept(&context.site);
         let (overlay, base) = (tuner::kept(&context.site), Arc::new(context.site.clone()));
         let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
         Actor {
@@ -268,7 +265,6 @@ impl Actor {
             told_no_spare: false,
             base,
             overlay,
-            learned,
             told_of_yjit: false,
             crashes: 0,
             recovering: None,

@@ -16,7 +16,7 @@ use std::{
 use ring::digest::{Context, SHA256};
 use rustix::io::{fcntl_setfd, FdFlags};
 
-use super::tuning::{self, TuningEnvironment};
+use super::tuning;
 use crate::config::SiteConfig;
 use unix_user::{self, RunAs};
 
@@ -73,7 +73,6 @@ pub fn preloader_with(
     site: &SiteConfig,
     root: &Path,
     run_as: RunAs,
-    learned: &TuningEnvironment,
     change: impl FnOnce(&mut BTreeMap<OsString, OsString>),
 ) -> io::Result<PreloaderProcess> {
     let script = gem_dir()?.join("lib/paceline/server/preloader.rb");
@@ -81,7 +80,7 @@ pub fn preloader_with(
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
     let mut env = environment(site, &run_as);
     env.insert("PACELINE_CONTROL_FD".into(), theirs.as_raw_fd().to_string().into());
-    let notice = tuning::apply(&site.tuning, learned, &mut env);
+    let notice = tuning::apply(&site.tuning, &mut env);
     change(&mut env);
     let mut command = unix_user::command(&run_as, &site.ruby, root, env);
     command.arg(script);

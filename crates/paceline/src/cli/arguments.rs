@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{error::ErrorKind, ArgMatches};
+use clap::{
+    error::{ContextKind, ContextValue, ErrorKind},
+    ArgMatches,
+};
 
 use super::{asking, build_facts, doctor, flags, in_ruby, shell, sso, systemd, CliExit, Command, BENCH};
 use crate::{
@@ -147,6 +150,9 @@ pub(super) fn config_file(path: Option<&str>, cwd: &Path) -> Result<ConfigFile, 
 /// clap's several lines as one.
 fn told(error: &clap::Error) -> CliExit {
     let text = error.render().to_string();
+    if let Some((flag, instead)) = removed_flag(error) {
+        return CliExit::Wrong(vec![format!("{flag} is no flag any more: {instead}")]);
+    }
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return CliExit::Print(text);
     }
@@ -158,6 +164,13 @@ fn told(error: &clap::Error) -> CliExit {
         .filter(|line| !line.is_empty() && !aside.iter().any(|start| line.starts_with(start)));
     let line = words.collect::<Vec<_>>().join("; ");
     CliExit::Wrong(vec![format!("{line}; see paceline --help")])
+}
+
+/// A flag of a setting that there is no more, and what to do instead.
+fn removed_flag(error: &clap::Error) -> Option<(String, &'static str)> {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let key = flag.strip_prefix("--")?.replace('-', "_");
+    config::removed(&key).map(|instead| (flag.clone(), instead))
 }
 
 #[cfg(test)]
@@ -226,6 +239,10 @@ mod tests {
         let folder = Folder::with(&[("config.ru", "")]);
         for (line, told) in [
             ("--worker 2", "unexpected argument '--worker' found; a similar argument exists: '--workers'; see paceline --help"),
+            (
+                "--gc app",
+                "--gc is no flag any more: remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
+            ),
             ("-w", "a value is required for '--workers <NUMBER|MIN:MAX>' but none was supplied; see paceline --help"),
             ("-w x", "--workers x: must be a whole number up to 512, \"MIN:MAX\", or \"auto\" for as many as there are cores and memory for, not \"x\""),
             ("-p 99999", "--port 99999: must be a whole number from 0 to 65535, not \"99999\""),

@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn defaults_follow_the_environment_that_a_folder_chooses() {
         let folder = Folder::with(&[
-            ("paceline.toml", "sites = \"apps\"\nqueue_max = 7\ngc = \"app\""),
+            ("paceline.toml", "sites = \"apps\"\nqueue_max = 7\nyjit = \"off\""),
             ("apps/shop/paceline.toml", "environment = \"production\""),
         ]);
         let config = around(&folder.0, &[], |around| load(Flags::default(), around)).expect("fine");
@@ -292,7 +292,7 @@ mod tests {
         let shop = &found.sites[0];
         assert_eq!((shop.workers, shop.app_hard_timeout), (4, Some(Duration::from_secs(60))));
         assert!(shop.tuning.oob_gc && !shop.ready_paths.is_empty());
-        assert_eq!((shop.queue_max, shop.tuning.gc), (7, false), "what the server's file sets stays");
+        assert_eq!((shop.queue_max, &*shop.tuning.yjit), (7, "off"), "what the server's file sets stays");
     }
 
     #[test]

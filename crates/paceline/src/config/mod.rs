@@ -54,7 +54,7 @@ pub use discovery::{folders_in, site_in, sites_in, Discovered, Inherited};
 pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
-pub use options::{all as all_options, Opt, Preset, Scope, GROUPS};
+pub use options::{all as all_options, removed, Opt, Preset, Scope, GROUPS};
 pub use process::{ProcessConfig, Restart};
 pub use process_settings::with_settings;
 pub use resolve::OF_FOLDER;
@@ -265,8 +265,6 @@ pub struct RubyTuning {
     /// None: as many as the C library likes.
     pub malloc_arenas: Option<u64>,
     pub jemalloc: bool,
-    /// Choose the garbage collector's variables.
-    pub gc: bool,
     pub oob_gc: bool,
     /// Paths to ask for before the fork.
     pub warm_up: Vec<String>,

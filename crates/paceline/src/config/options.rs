@@ -25,6 +25,17 @@ pub fn named(key: &str) -> Option<&'static Opt> {
     all().find(|option| option.key == key)
 }
 
+/// Settings that there were, and what to do instead.
+const REMOVED: [(&str, &str); 1] = [(
+    "gc",
+    "remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
+)];
+
+/// What to do instead of setting `key`, which there is no more.
+pub fn removed(key: &str) -> Option<&'static str> {
+    REMOVED.iter().find(|(name, _)| *name == key).map(|(_, instead)| *instead)
+}
+
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
 
@@ -203,16 +214,12 @@ static OPTIONS: &[Opt] = &[
         .fixed("auto").flag("yjit")
         .risk("Compiled code takes memory; before Ruby 3.2, YJIT was experimental."),
     Opt::new(Site, RUBY, "malloc_arenas", Kind::Int { min: 0, max: 1024 },
-        "Arenas of the C library's allocator (MALLOC_ARENA_MAX), unless that variable is set; 0 keeps the library's default.")
-        .fixed("2").flag("malloc-arenas")
-        .risk("Many arenas take memory that is never returned."),
+        "Arenas of the C library's allocator (MALLOC_ARENA_MAX), unless that variable is set; 0 keeps the library's default. 2 saves memory in applications \
+        whose threads allocate much beside each other.")
+        .fixed("0").flag("malloc-arenas"),
     Opt::new(Site, RUBY, "allocator", Kind::Enum(&["system", "jemalloc"]),
         "Memory allocator of the Ruby processes. \"jemalloc\" loads libjemalloc.so.2 (Debian: libjemalloc2) with LD_PRELOAD, if it is installed.")
         .fixed("system").flag("allocator"),
-    Opt::new(Site, RUBY, "gc", Kind::Enum(&["auto", "app"]),
-        "How Ruby's heap grows. \"auto\": in small steps (RUBY_GC_HEAP_GROWTH_FACTOR=1.1 instead of 1.8, with RUBY_GC_HEAP_FREE_SLOTS=100000), from the size that it had when the \
-        application was last loaded. \"app\": as the application or Ruby sets it. If you set any RUBY_GC_ variable, Paceline changes nothing either.")
-        .preset(ByEnvironment { development: "app", other: "auto" }).flag("gc"),
     Opt::new(Site, RUBY, "oob_gc", Kind::Bool,
         "Collect garbage between requests, when a worker is idle, no request waits and Ruby would collect soon anyway.")
         .preset(ByEnvironment { development: "false", other: "true" }).flag("oob-gc"),

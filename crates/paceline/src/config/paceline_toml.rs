@@ -7,7 +7,7 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::{
     layer::Layer,
-    options::{all, named, Opt, Scope},
+    options::{all, named, removed, Opt, Scope},
 };
 
 /// What the file says.
@@ -142,9 +142,14 @@ impl Reader<'_> {
         layer: &mut Layer,
     ) -> Option<&'static str> {
         let Some(option) = named(if table == Some(Scope::OneSite) && key == "hosts" { "host" } else { key }) else {
-            let hint = suggestion(key, |option| self.allowed(option, table))
-                .map_or_else(String::new, |near| format!(" (did you mean \"{near}\"?)"));
-            self.problem(at, format!("unknown key \"{key}\"{hint}"));
+            let hint = || suggestion(key, |option| self.allowed(option, table));
+            let problem = match removed(key) {
+                Some(instead) => format!("\"{key}\" is no setting any more: {instead}"),
+                None => {
+                    format!("unknown key \"{key}\"{}", hint().map_or_else(String::new, |near| format!(" (did you mean \"{near}\"?)")))
+                }
+            };
+            self.problem(at, problem);
             return None;
         };
         if !self.allowed(option, table) {
@@ -228,6 +233,10 @@ mod tests {
             ("worker = 2", "p.toml:1:1: unknown key \"worker\" (did you mean \"workers\"?)"),
             ("\n  max-body = 1", "p.toml:2:3: unknown key \"max-body\" (did you mean \"max_body\"?)"),
             ("xyzzy = 2", "p.toml:1:1: unknown key \"xyzzy\""),
+            (
+                "gc = \"app\"",
+                "p.toml:1:1: \"gc\" is no setting any more: remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
+            ),
             ("port = \"80\"", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"80\""),
             ("port = 70000", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"70000\""),
             ("preload = 1", "p.toml:1:11: \"preload\" must be true or false, not 1"),

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// What processes are started with. Everything else of a site the front itself uses.
-const KEYS: [&str; 8] = ["allocator", "env", "gc", "malloc_arenas", "preload", "threads", "workers", "yjit"];
+const KEYS: [&str; 7] = ["allocator", "env", "malloc_arenas", "preload", "threads", "workers", "yjit"];
 /// Sources that stand above paceline.toml: flags and variables of the environment.
 const STRONGER: usize = 2;
 /// Letters of a variable's number.
@@ -66,7 +66,6 @@ fn check_variables(said: &Layer) -> Result<(), SettingsError> {
 fn take(key: &str, said: &Layer, all: &SiteConfig, site: &mut SiteConfig) {
     match key {
         "allocator" => site.tuning.jemalloc = all.tuning.jemalloc,
-        "gc" => site.tuning.gc = all.tuning.gc,
         "malloc_arenas" => site.tuning.malloc_arenas = all.tuning.malloc_arenas,
         "yjit" => site.tuning.yjit.clone_from(&all.tuning.yjit),
         "preload" => site.preload = all.preload,
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(of("workers = 3").workers, 3);
         assert_eq!(of("yjit = \"on\"").tuning.yjit, "on");
         assert_eq!(of("malloc_arenas = 3").tuning.malloc_arenas, Some(3));
-        assert!(of("allocator = \"jemalloc\"").tuning.jemalloc && !of("gc = \"app\"").tuning.gc);
+        assert!(of("allocator = \"jemalloc\"").tuning.jemalloc);
         assert!(!of("preload = false").preload);
         let variables = "env = { RUBY_GC_HEAP_FREE_SLOTS = \"200000\" }";
         assert_eq!(of(variables).env["RUBY_GC_HEAP_FREE_SLOTS"], "200000");

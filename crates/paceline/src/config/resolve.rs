@@ -392,7 +392,6 @@ fn tuning(view: &View) -> RubyTuning {
         yjit: view.text("yjit").unwrap_or_default(),
         malloc_arenas: view.number_or_off("malloc_arenas").filter(|number| *number > 0),
         jemalloc: view.text("allocator").as_deref() == Some("jemalloc"),
-        gc: view.text("gc").as_deref() == Some("auto"),
         oob_gc: view.bool("oob_gc"),
         warm_up: view.list("warm_up"),
         compact: view.bool("compact"),

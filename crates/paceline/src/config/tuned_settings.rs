@@ -15,7 +15,7 @@ const MAX_THREADS: usize = 32;
 /// about it.
 const KINDS: [(&str, Kind, &[&str]); 4] = [
     ("yjit", Kind::Yjit, &["yjit"]),
-    ("gc", Kind::GcSettings, &["gc"]),
+    ("gc", Kind::GcSettings, &[]),
     ("threads", Kind::TooFewThreads, &["threads"]),
     ("allocator", Kind::Allocator, &["allocator", "malloc_arenas"]),
 ];

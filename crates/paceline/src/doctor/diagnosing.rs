@@ -303,7 +303,6 @@ fn as_served(site: SiteConfig, served_by: ServedBy) -> SiteConfig {
                 yjit: "off".into(),
                 malloc_arenas: None,
                 jemalloc: false,
-                gc: false,
                 oob_gc: false,
                 compact: false,
                 refork_after: None,

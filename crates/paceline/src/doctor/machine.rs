@@ -96,7 +96,6 @@ pub fn settings(
         preload: settings["preload"].as_bool(),
         compress: settings["compress"].as_bool(),
         page_cache: settings["page_cache"].as_bool(),
-        gc: settings["gc"].as_str().map(str::to_owned),
         worker_memory: worker_memory.or(process.memory),
         puma_config,
         threads_min: number("threads_min"),
@@ -129,7 +128,6 @@ pub fn settings_of(site: &SiteConfig, is_ours: bool, process: &Process) -> Setti
         preload: Some(site.preload),
         compress: Some(site.compress.is_some()),
         page_cache: Some(site.cache.is_some()),
-        gc: Some(if site.tuning.gc { "auto" } else { "app" }.into()),
         ..known
     }
 }

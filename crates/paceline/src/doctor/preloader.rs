@@ -23,7 +23,6 @@ use crate::{
         found::StartableApp,
         generation::{failure, start_frame},
         spawn,
-        tuning::TuningEnvironment,
     },
     config::SiteConfig,
     workers::protocol::frame::{self, kind, Raw},
@@ -63,8 +62,7 @@ impl Preloader {
         let run_as =
             run_as.map_err(|error| system(&mut report, "choose a user for the application", error.to_string()))?;
         report.read_as = Some(run_as.clone());
-        let learned = TuningEnvironment::default();
-        let spawned = spawn::preloader_with(site, &found.root, run_as, &learned, |env| environment.apply(env));
+        let spawned = spawn::preloader_with(site, &found.root, run_as, |env| environment.apply(env));
         let spawned = spawned.map_err(|error| {
             let doing = format!("start {}", site.ruby.display());
             system(&mut report, &doing, error.to_string())

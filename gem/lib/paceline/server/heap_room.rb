@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gives room to a heap that is collected whole again and again. Ruby wants a fifth of the slots to be free after a collection. Where fewer are, the next collection
-# takes old objects, too, and the heap grows only if that frees too few as well. A heap that grows in small steps (`gc = "auto"`) can come to rest right there: each
+# takes old objects, too, and the heap grows only if that frees too few as well. A heap can come to rest right there: each
 # full collection frees just enough, and a small one some requests later just too little. Decides by figures that Ruby keeps at no cost. Only for Rubies whose
 # heap has one size of slot.
 module Paceline
@@ -18,8 +18,7 @@ module Paceline
       BATCH = 1000
       private_constant :IN_VAIN, :LITTLE, :SOON, :PART, :BATCH
 
-      # The front has set how the heap grows.
-      def self.wanted? = ENV["PACELINE_HEAP_ROOM"] == "1" && RUBY_VERSION < "3.2"
+      def self.wanted? = RUBY_VERSION < "3.2"
 
       def initialize(collector = GC)
         @collector = collector

@@ -115,7 +115,7 @@ module Paceline
         end
         announce_writes
         ForkedChild.leave if ForkedChild.here?
-        @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
+        @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid)))
       rescue Control::FrontGone
         raise
       rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
@@ -125,11 +125,6 @@ module Paceline
       # The front shows no page of the automatic page cache while a process of the application does not.
       def announce_writes
         AutoCache.stand_by if defined?(AutoCache) && AutoCache.journal && !@adopted
-      end
-
-      # A process that loads no app has nothing to learn from.
-      def heap
-        @app && !@adopted && !@mold ? Tuning.new(@settings).heap : ""
       end
 
       def preload?

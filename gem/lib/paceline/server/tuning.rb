@@ -10,8 +10,7 @@ module Paceline
       DEVELOPMENT = %w[development test].freeze
       # From then on it can be switched on in a process that runs.
       YJIT_SINCE = "3.3"
-      ROUND = 10_000
-      private_constant :FULL_AGE, :DEVELOPMENT, :YJIT_SINCE, :ROUND
+      private_constant :FULL_AGE, :DEVELOPMENT, :YJIT_SINCE
 
       # `settings` are START's pairs.
       def initialize(settings)
@@ -36,15 +35,6 @@ module Paceline
         GC.compact if @compact && GC.respond_to?(:compact)
       end
 
-      # The heap's size now as the variables that give it to this Ruby's successor.
-      def heap
-        return "RUBY_GC_HEAP_INIT_SLOTS=#{rounded(GC.stat(:heap_live_slots))}" if RUBY_VERSION < "3.3"
-        sizes = (0...GC::INTERNAL_CONSTANTS.fetch(:SIZE_POOL_COUNT) { GC::INTERNAL_CONSTANTS.fetch(:HEAP_COUNT) })
-        sizes.map { |size| "RUBY_GC_HEAP_#{size}_INIT_SLOTS=#{rounded(GC.stat_heap(size, :heap_eden_slots))}" }.join(" ")
-      rescue ArgumentError, KeyError # a Ruby that counts in other words
-        ""
-      end
-
       # For the start line: "on"; "missing": it is to be on wherever there is one, and this Ruby was built without; or "".
       def yjit_state
         if defined?(::RubyVM::YJIT) then ::RubyVM::YJIT.enabled? || (wanted? && ::RubyVM::YJIT.respond_to?(:enable)) ? "on" : ""
@@ -53,12 +43,6 @@ module Paceline
       end
 
       private
-
-      def rounded(slots)
-        slots.ceildiv(ROUND) * ROUND
-      rescue NoMethodError # before Ruby 3.2
-        (slots + ROUND - 1) / ROUND * ROUND
-      end
 
       # After the boot, so that what runs once is not compiled. Before Ruby 3.3 that can't be done, and the front asked for
       # it by RUBY_YJIT_ENABLE.

@@ -12,7 +12,6 @@ use crate::{
         generation::{failure, Phase},
         reaper::Exit,
         ruby_facts::RubyFacts,
-        tuning::TuningEnvironment,
         worker_process::WorkerEnd,
     },
     observe::log::Name,
@@ -93,14 +92,8 @@ impl Actor {
         generation.ruby = facts.chunks_exact(2).find(|pair| pair[0] == "pid").and_then(|pair| pair[1].parse().ok());
         generation.phase = Phase::Forking;
         generation.step("fork", "begin");
-        let heap = facts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| TuningEnvironment::parse(&pair[1]));
         for index in 1..=workers {
             generation.fork(index, settings.threads).await;
-        }
-        let loaded = generation.mold.is_none();
-        if let Some(heap) = heap.filter(|heap| loaded && settings.tuning.gc && *heap != self.learned) {
-            heap.keep(&site);
-            self.learned = heap;
         }
         if let Some(notice) = notice.filter(|_| !std::mem::replace(&mut self.told_of_yjit, true)) {
             self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));

@@ -68,7 +68,7 @@ impl Actor {
                 let doing = "choose a user for the application".into();
                 return self.failed(fail(report, doing, refused.to_string())).await;
             }
-            (None, Ok(run_as)) => match spawn::preloader_with(&site, &found.root, run_as, &self.learned, change) {
+            (None, Ok(run_as)) => match spawn::preloader_with(&site, &found.root, run_as, change) {
                 Ok(spawned) => {
                     if let Some(notice) = &spawned.notice {
                         self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));

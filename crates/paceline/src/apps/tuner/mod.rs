@@ -277,7 +277,7 @@ fn undecided(kinds: &[Kind], configured: &SiteConfig, in_force: &SiteConfig) -> 
     let (then, now) = (&configured.tuning, &in_force.tuning);
     let is_same = |kind: &Kind| match kind {
         Kind::Yjit => then.yjit == now.yjit,
-        Kind::GcSettings => then.gc == now.gc && configured.env == in_force.env,
+        Kind::GcSettings => configured.env == in_force.env,
         Kind::TooFewThreads => (configured.threads_min, configured.threads) == (in_force.threads_min, in_force.threads),
         Kind::Allocator => (then.jemalloc, then.malloc_arenas) == (now.jemalloc, now.malloc_arenas),
         _ => false,

@@ -122,7 +122,6 @@ fn settings(site: &SiteConfig, workers: usize) -> Value {
         "preload": site.preload,
         "compress": site.compress.is_some(),
         "page_cache": site.cache.is_some(),
-        "gc": if site.tuning.gc { "auto" } else { "app" },
         "threads_min": site.threads_min,
     })
 }
