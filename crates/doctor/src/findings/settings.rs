@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{environment_line, general, is_production, markup, server_setting, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Fix, Kind, Measure, Trial},
-    observation::{Observations, ObservedRequest, Server},
+    observation::{Observations, ObservedRequest},
     units,
 };
 

@@ -48,11 +48,7 @@ pub fn apply(tuning: &RubyTuning, env: &mut BTreeMap<OsString, OsString>) -> Opt
     apply_from(tuning, env, LIBRARY_FOLDERS)
 }
 
-fn apply_from(
-    tuning: &RubyTuning,
-    env: &mut BTreeMap<OsString, OsString>,
-    folders: &[&str],
-) -> Option<String> {
+fn apply_from(tuning: &RubyTuning, env: &mut BTreeMap<OsString, OsString>, folders: &[&str]) -> Option<String> {
     let mentions = |env: &BTreeMap<OsString, OsString>, name: &str, word: &str| {
         env.get(OsStr::new(name)).is_some_and(|value| value.to_string_lossy().contains(word))
     };

@@ -146,7 +146,10 @@ impl Reader<'_> {
             let problem = match removed(key) {
                 Some(instead) => format!("\"{key}\" is no setting any more: {instead}"),
                 None => {
-                    format!("unknown key \"{key}\"{}", hint().map_or_else(String::new, |near| format!(" (did you mean \"{near}\"?)")))
+                    format!(
+                        "unknown key \"{key}\"{}",
+                        hint().map_or_else(String::new, |near| format!(" (did you mean \"{near}\"?)"))
+                    )
                 }
             };
             self.problem(at, problem);
