@@ -55,14 +55,5 @@ module Bench
   end
 end
 
-begin
-  options = Bench::Options.parse(ARGV.dup)
-  if options.combine
-    puts Bench::Combined.read(options.combine).markdown
-  else
-    Bench::Invocation.of_command { Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run }
-  end
-rescue Bench::Combined::Unusable => e
-  warn "bin/bench serve: #{e.message}"
-  exit 65
-end
+options = Bench::Options.parse(ARGV.dup)
+Bench::Combined.main("serve", options) { Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run }

@@ -52,15 +52,6 @@ module Bench
 end
 
 if $PROGRAM_NAME == __FILE__
-  begin
-    options = Bench::TuningOptions.parse(ARGV.dup)
-    if options.combine
-      puts Bench::TuningCombined.read(options.combine).markdown
-    else
-      Bench::Invocation.of_command { Bench::Tuning.new(options, ["bin/bench tuning", *ARGV].join(" ")).run }
-    end
-  rescue Bench::Combined::Unusable => e
-    warn "bin/bench tuning: #{e.message}"
-    exit 65
-  end
+  options = Bench::TuningOptions.parse(ARGV.dup)
+  Bench::TuningCombined.main("tuning", options) { Bench::Tuning.new(options, ["bin/bench tuning", *ARGV].join(" ")).run }
 end

@@ -3,6 +3,7 @@
 # The results of several runs of `bin/bench serve` as one table: of each ratio the least and the most that a run found, so nothing is the best of
 # several. A server that gave a wrong answer in one run has no figures.
 require "json"
+require_relative "../lib/invocation"
 require_relative "../lib/scenarios"
 require_relative "../lib/servers"
 require_relative "../lib/table"
@@ -17,9 +18,19 @@ module Bench
     RUNS = 3
     Line = Struct.new(:title, :figure, :how)
 
-    # Of files that `bin/bench serve` wrote.
+    # The work of the command `bin/bench NAME`: the results that OPTIONS name, put together, or else the block, which measures.
+    def self.main(name, options, &measure)
+      return puts(read(options.combine).markdown) if options.combine
+
+      Invocation.of_command(&measure)
+    rescue Unusable => e
+      warn "bin/bench #{name}: #{e.message}"
+      exit 65
+    end
+
+    # Of files that this benchmark wrote.
     def self.read(paths)
-      raise Unusable, "--combine: name the results: bench/results/serve-*.json" if paths.empty?
+      raise Unusable, "--combine: name the results, as in bench/results/" if paths.empty?
 
       new(paths.to_h { |path| [File.basename(path), JSON.parse(File.read(path))] })
     rescue SystemCallError, JSON::ParserError => e
