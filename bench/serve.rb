@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # `bin/bench serve`: Paceline and its peers serve the same applications, all up at once, and are loaded in turn (A B C A B C in each round); reports
-# medians, and medians of each round's ratio to Puma. `--combine` puts the results of several runs together.
+# medians, and medians of each round's ratio to Puma. `--combine` and `--readme` put the results of several runs together, `--publish` puts them into the documents.
 require_relative "lib/apps"
 require_relative "serve/combined"
 require_relative "serve/contest"
@@ -9,6 +9,7 @@ require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "serve/options"
 require_relative "lib/progress"
+require_relative "serve/published"
 require_relative "serve/report"
 require_relative "lib/summary"
 
@@ -24,6 +25,7 @@ module Bench
       Invocation.need_paceline("serve") if @options.servers.any? { |server| server.name == "paceline" }
       Invocation.interrupt_by_signals
       facts, versions = Machine.facts, Machine.versions
+      Servers.access_log = @options.access_log
       apps = @options.scenarios.map(&:app).uniq
       @progress = Progress.new(apps.sum { |app| entries(app).sum { |_, scenarios| loads(scenarios) } } * @options.rounds)
       apps.each { |app| compare(app) }
@@ -50,10 +52,22 @@ module Bench
     end
 
     def loads(scenarios)
-      scenarios.sum { |scenario| Scenarios.shapes(scenario, @options.connections, @options.full).size }
+      scenarios.sum { |scenario| Scenarios.shapes(scenario, @options.connections, @options.full).product(@options.generators).count { |shape, generator| generator.takes?(scenario, shape) } }
     end
   end
 end
 
-options = Bench::Options.parse(ARGV.dup)
-Bench::Combined.main("serve", options) { Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run }
+begin
+  options = Bench::Options.parse(ARGV.dup)
+  if options.publish
+    changed = Bench::Published.write(Bench::Servers::HERE)
+    puts changed.empty? ? "The tables are those of their results." : "Made anew: #{changed.join(", ")}"
+  elsif options.results
+    options.results.each { |how, files| puts Bench::Published.table(how, files) }
+  else
+    Bench::Invocation.of_command { Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run }
+  end
+rescue Bench::Combined::Unusable => e
+  warn "bin/bench serve: #{e.message}"
+  exit 65
+end

@@ -32,6 +32,9 @@ module Bench
     # What of a response stays as it is, in pieces; nil as long as it is not known.
     attr_reader :pieces
 
+    # Bytes of the response that was checked first, the parts that differ among them.
+    attr_reader :length
+
     # Takes a response as the model if it is what the scenario promises; tells what is wrong with it otherwise.
     def learn(status, content)
       return "status #{status}" unless status == 200
@@ -39,7 +42,7 @@ module Bench
       return "#{@contains.inspect} is not in it" if @contains && !content.include?(@contains)
 
       @expected ||= settled(content)
-      @length ||= content.bytesize if exact?
+      @length ||= content.bytesize
       @pieces ||= exact? ? [content] : content.split(VARYING, -1)
       wrong(content.bytesize, content)
     end

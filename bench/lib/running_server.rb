@@ -5,6 +5,7 @@ require "fileutils"
 require "net/http"
 require "rbconfig"
 require "socket"
+require_relative "machine"
 require_relative "processes"
 require_relative "servers"
 
@@ -100,7 +101,7 @@ module Bench
 
     def environment
       { "RAILS_ENV" => "production", "RACK_ENV" => "production", "BENCH_WORKERS" => Servers::WORKERS.to_s,
-        "RAILS_MAX_THREADS" => server.threads.to_s, "PACELINE_GEM_DIR" => File.join(Servers::HERE, "gem") }.merge(@app.environment)
+        "RAILS_MAX_THREADS" => server.threads.to_s, "PACELINE_GEM_DIR" => File.join(Servers::HERE, "gem") }.merge(Machine::YJIT).merge(@app.environment)
     end
 
     def answers?

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The servers that are compared: how each is started for the application in the current directory. Every one in production
-# mode, with the same number of workers, the application loaded before the fork, and no access log.
+# mode, with the same number of workers, and the application loaded before the fork.
 module Bench
   # WORKER tells a worker by its process title, WORKERS how many there must be (Servers::WORKERS); PACKAGE is the Debian package whose
   # version is noted; PROGRAMS must be installed; HIT a header of its answers from a cache, and what its value must be (Caches::HITS).
@@ -35,6 +35,13 @@ module Bench
     # The checkout may be root's own, and the peers run it as root without asking.
     AS_ROOT = Process.uid.zero? ? %w[--user root] : []
 
+    class << self
+      # Whether Paceline writes its access log, as it does by default; the other servers write none as they are started here.
+      attr_accessor :access_log
+
+      def quiet = access_log ? [] : %w[-q]
+    end
+
     def self.paceline
       ENV["PACELINE_BIN"] || File.join(HERE, "target/release/paceline")
     end
@@ -62,12 +69,12 @@ module Bench
     ALL = [
       Server.new(
         name: "paceline", worker: /\Apaceline worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads",
-        command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
+        command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, *quiet, *AS_ROOT] }
       ),
       # Another build, for what a change costs or brings.
       Server.new(
         name: "before", variable: "PACELINE_BEFORE", worker: /\Apaceline worker/, threads: THREADS, note: "the build that PACELINE_BEFORE names, with its own gem",
-        command: ->(port, _) { [before, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
+        command: ->(port, _) { [before, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, *quiet, *AS_ROOT] }
       ),
       Server.new(
         name: "puma", package: "puma", programs: %w[puma], worker: /cluster worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded",
@@ -89,7 +96,7 @@ module Bench
       Server.new(
         name: "passenger", package: "passenger", programs: %w[passenger], worker: /Passenger RubyApp/, threads: 1, note: "standalone, builtin engine, pool of #{WORKERS}, smart spawning",
         command: lambda do |port, work|
-          ["passenger", "start", "--engine", "builtin", "-a", "127.0.0.1", "-p", port, "-e", "production", "--max-pool-size", WORKERS,
+          ["passenger", "start", "--ruby", RbConfig.ruby, "--engine", "builtin", "-a", "127.0.0.1", "-p", port, "-e", "production", "--max-pool-size", WORKERS,
            "--min-instances", WORKERS, "--max-request-queue-size", 1000, "--disable-security-update-check",
            "--log-file", "#{work}/passenger.log", "--pid-file", "#{work}/passenger.pid"]
         end

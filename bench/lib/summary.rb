@@ -11,7 +11,7 @@ module Bench
     # BY_ROUND: what they come from.
     Row = Struct.new(:server, :rate, :rate_ratio, :rate_spread, :p50, :p99, :p99_ratio, :slow_p99, :cpu, :cpu_ratio, :cpu_spread, :calls, :switches,
                      :generator_busy, :elsewhere, :requests, :wrong, :by_round, keyword_init: true)
-    Group = Struct.new(:scenario, :shape, :rows, keyword_init: true)
+    Group = Struct.new(:scenario, :shape, :generator, :rows, keyword_init: true)
     Footprint = Struct.new(:server, :boot, :worker, :worker_ratio, :private_dirty, :private_ratio, :proportional, keyword_init: true)
 
     # Of {app => Contest}.
@@ -26,19 +26,20 @@ module Bench
     def initialize(cells, visits, counted: [], order: [], baseline: Servers::BASELINE)
       @baseline = baseline
       @order = order
-      @counted = counted.group_by { |one| [one.scenario, one.shape, one.server] }
-      @groups = cells.group_by { |cell| [cell.scenario, cell.shape] }.map { |(scenario, shape), some| group(scenario, shape, some) }
+      @counted = counted.group_by { |one| [one.scenario, one.shape, one.generator, one.server] }
+      @groups = cells.group_by { |cell| [cell.scenario, cell.shape, cell.generator] }.map { |key, some| group(key, some) }
       @footprints = visits.transform_values { |servers| with_memory_ratios(in_order(servers).map { |server, seen| footprint(server, seen) }) }
     end
 
     private
 
-    def group(scenario, shape, cells)
+    # KEY: scenario, shape, generator.
+    def group(key, cells)
       by_server = in_order(cells.group_by(&:server))
-      rows = by_server.map { |server, rounds| row(server, rounds, @counted.fetch([scenario, shape, server], [])) }
+      rows = by_server.map { |server, rounds| row(server, rounds, @counted.fetch([*key, server], [])) }
       base = rows.find { |row| row.server == @baseline && row.wrong.nil? }
       rows.each { |row| with_ratios(row, by_server[row.server], by_server[@baseline]) } if base
-      Group.new(scenario: scenario, shape: shape, rows: rows)
+      Group.new(scenario: key[0], shape: key[1], generator: key[2], rows: rows)
     end
 
     def row(server, rounds, counted)

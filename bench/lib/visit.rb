@@ -4,6 +4,7 @@
 require "net/http"
 require_relative "apps"
 require_relative "arithmetic"
+require_relative "generators"
 require_relative "kernel_counts"
 require_relative "load"
 require_relative "measurement"
@@ -13,11 +14,13 @@ require_relative "trace"
 module Bench
   class Visit
     # A figure for one load in one round. FAILURES: pairs of what was wrong and how often; LATENCIES in seconds, when all are known.
-    Cell = Struct.new(:server, :scenario, :shape, :round, :rate, :p50, :p99, :slow_p99, :latencies, :slow_latencies, :cpu, :requests, :failures,
+    Cell = Struct.new(:server, :scenario, :shape, :generator, :round, :rate, :p50, :p99, :slow_p99, :latencies, :slow_latencies, :cpu, :requests, :failures,
                       :generator_busy, :elsewhere, keyword_init: true)
     # Of each request of a load, in all processes; nil what could not be counted.
-    Counted = Struct.new(:server, :scenario, :shape, :calls, :switches, :failures, keyword_init: true)
+    Counted = Struct.new(:server, :scenario, :shape, :generator, :calls, :switches, :failures, keyword_init: true)
     WARM_UP_CONNECTIONS = 10
+    # Seconds for requests that a generator has left under way, and how often the server's CPU time is looked at meanwhile.
+    SETTLING, LOOK = 5, 0.1
 
     attr_reader :server, :scenarios
 
@@ -75,30 +78,35 @@ module Bench
       raise RunningServer::Failed, "#{server.name} doesn't answer: #{e.class}"
     end
 
-    def measure(scenario, shape, round)
-      @told.call("#{scenario.name}, #{shape}")
-      measured = Measurement.of(generator(scenario, shape, seconds(scenario), round), @running.measured_processes)
+    # GENERATOR: one of Generators.
+    def measure(scenario, shape, round, generator = Generators::OURS)
+      what = [scenario.name, shape, *(generator.name unless generator == Generators::OURS)].join(", ")
+      @told.call(what)
+      measured = Measurement.of(load_of(scenario, shape, seconds(scenario), round, generator), @running.measured_processes)
+      settle if generator.leaves_requests?
       result = measured.result
-      cell = Cell.new(server: server.name, scenario: scenario.name, shape: shape, round: round, rate: measured.rate,
+      cell = Cell.new(server: server.name, scenario: scenario.name, shape: shape, generator: generator.name, round: round, rate: measured.rate,
                       cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: measured.failures,
                       generator_busy: measured.generator_busy, elsewhere: measured.elsewhere)
       with_latencies(cell, scenario, result)
-      @told.call("#{scenario.name}, #{shape}: #{cell.failures.empty? ? "#{cell.rate.round} requests/s" : "wrong: #{tell(cell.failures)}"}", true)
+      @told.call("#{what}: #{cell.failures.empty? ? "#{cell.rate.round} requests/s" : "wrong: #{tell(cell.failures)}"}", true)
       cell
     rescue NoResult => e
-      Cell.new(server: server.name, scenario: scenario.name, shape: shape, round: round, failures: [[e.message, 1]])
+      @told.call("#{what}: #{e.message}", true)
+      Cell.new(server: server.name, scenario: scenario.name, shape: shape, generator: generator.name, round: round, failures: [[e.message, 1]])
     end
 
     # Half of the time is enough to count.
-    def count(scenario, shape, round)
+    def count(scenario, shape, round, generator = Generators::OURS)
       @told.call("#{scenario.name}, #{shape}: counting")
       processes = @running.measured_processes
-      generator = generator(scenario, shape, (seconds(scenario) / 2).round(2), round)
-      result, counts = KernelCounts.new(processes.tree.keys).during { Measurement.generate(generator, processes) }
+      load = load_of(scenario, shape, (seconds(scenario) / 2).round(2), round, generator)
+      result, counts = KernelCounts.new(processes.tree.keys).during { Measurement.generate(load, processes) }
+      settle if generator.leaves_requests?
       each = ->(count) { count / result.completed.to_f if count && result.completed.positive? }
-      Counted.new(server: server.name, scenario: scenario.name, shape: shape, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
+      Counted.new(server: server.name, scenario: scenario.name, shape: shape, generator: generator.name, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
     rescue NoResult => e
-      Counted.new(server: server.name, scenario: scenario.name, shape: shape, failures: [[e.message, 1]])
+      Counted.new(server: server.name, scenario: scenario.name, shape: shape, generator: generator.name, failures: [[e.message, 1]])
     end
 
     # {scenario => what strace saw}
@@ -124,14 +132,30 @@ module Bench
       raise RunningServer::Failed, "#{server.name}, warm-up: #{e.message}"
     end
 
+    # What a generator has left under way is nobody's next load: waits until the server works no more.
+    def settle
+      limit = now + SETTLING
+      processes = @running.measured_processes
+      seen = processes.tree
+      loop do
+        sleep LOOK
+        before, seen = seen, processes.tree
+        return if Processes.cpu_seconds(before, seen).zero? || now > limit
+      end
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
     def with_latencies(cell, scenario, result)
+      return cell.p50, cell.p99 = result.p50, result.p99 unless result.latencies
+
       cell.latencies, cell.slow_latencies = scenario.kinds.map { |kind| result.latencies[kind.name] }
       cell.p50, cell.p99 = [50, 99].map { |percent| Arithmetic.percentile(cell.latencies, percent) }
       cell.slow_p99 = Arithmetic.percentile(cell.slow_latencies || [], 99)
     end
 
-    def generator(scenario, shape, seconds, round)
-      Load.new(port: @running.port, mix: scenario.mix, connections: shape.connections, keep_alive: shape.keep_alive, rate: shape.rate, seconds: seconds, seed: round)
+    def load_of(scenario, shape, seconds, round, generator)
+      generator.load(port: @running.port, mix: scenario.mix, connections: shape.connections, keep_alive: shape.keep_alive, rate: shape.rate, seconds: seconds, seed: round)
     end
 
     def tell(failures)

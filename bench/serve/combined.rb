@@ -17,6 +17,8 @@ module Bench
     # With fewer a table is no more than a hint, and says so.
     RUNS = 3
     Line = Struct.new(:title, :figure, :how)
+    # Results from before there were others have none.
+    OURS = "ours"
 
     # The work of the command `bin/bench NAME`: the results that OPTIONS name, put together, or else the block, which measures.
     def self.main(name, options, &measure)
@@ -55,21 +57,53 @@ module Bench
       [rows.map { |row| row[figure] }.compact.minmax, reasons]
     end
 
-    # {[scenario, load] => title}, in the first run's order.
-    def loads
-      @runs.values.flat_map { |run| run["results"].map { |group| [group["scenario"], group["load"]] } }.uniq
+    # [scenario, load, generator] of all, in the first run's order.
+    def loads = groups.map { |group| key(group) }.uniq
+
+    # Of those the ones of a scenario and a Shape's key.
+    def loads_of(scenario, shape) = groups.select { |group| group["scenario"] == scenario && group["key"] == shape }.map { |group| key(group) }.uniq
+
+    def generators = loads.map(&:last).uniq
+    def runs = @runs.size
+
+    # What a server's rows are under a LOAD, of all runs.
+    def rows(load, server)
+      groups.select { |group| key(group) == load }.flat_map { |group| group["servers"].select { |row| row["server"] == server } }
+    end
+
+    # "on", "off", or what of them there is.
+    def access_log = @runs.values.map { |run| run["access_log"] || "off" }.uniq.join(" and ")
+
+    # The Ruby, and what of its programs is compared.
+    def stack
+      @runs.values.map do |run|
+        [run["machine"]["ruby"].to_s[/\Aruby [\d.]+(?:p\d+)?|\A.*/].capitalize + (run["machine"]["ruby"].to_s.include?("+YJIT") ? " with YJIT" : ""),
+         *%w[puma rack rails redmine].filter_map { |name| [name.capitalize, version(run["versions"], name)].join(" ") if version(run["versions"], name) }].join(", ")
+      end.uniq.join("; ")
     end
 
     def servers
-      names = @runs.values.flat_map { |run| run["results"].flat_map { |group| group["servers"].map { |row| row["server"] } } }.uniq
+      names = groups.flat_map { |group| group["servers"].map { |row| row["server"] } }.uniq
       names.sort_by { |name| [Servers::BASELINE, "paceline"].index(name) || names.size }
+    end
+
+    def sources
+      "From #{@runs.map { |name, run| "#{name} (#{run["machine"]["date"]})" }.join(", ")}; " \
+        "#{@runs.values.flat_map { |run| "#{run["machine"]["processors"]} x #{run["machine"]["processor"]}, Linux #{run["machine"]["kernel"]}" }.uniq.join("; ")}. " \
+        "#{@runs.values.map { |run| run["versions"]["paceline"] }.uniq.join(", ")}.#{told_generators}"
     end
 
     private
 
-    def rows(load, server)
-      @runs.values.flat_map { |run| run["results"].select { |group| [group["scenario"], group["load"]] == load } }
-           .flat_map { |group| group["servers"].select { |row| row["server"] == server } }
+    def groups = @groups ||= @runs.values.flat_map { |run| run["results"] }
+    def key(group) = [group["scenario"], group["load"], group["generator"] || OURS]
+
+    # Without Debian's revision.
+    def version(versions, name) = (versions["gem #{name}"] || versions[name] || versions["ruby-#{name}"])&.then { |text| text[/(?:\d+:)?([\d.]+\d)/, 1] }
+
+    def told_generators
+      told = @runs.values.flat_map { |run| (run["generators"] || {}).map { |name, version| [name, version].compact.join(" ") } }.uniq
+      " Generators: #{told.join(", ")}." if told.any?
     end
 
     def rate = Line.new("requests/s", "rate", :ratio)
@@ -83,8 +117,8 @@ module Bench
       align(["", *servers], rows, texts: [0])
     end
 
-    def title((scenario, load))
-      [Scenarios.all.find { |one| one.name == scenario }&.title || scenario, load].join(", ")
+    def title((scenario, load, generator))
+      [Scenarios.all.find { |one| one.name == scenario }&.title || scenario, load, *(generator unless generators == [OURS])].join(", ")
     end
 
     def cell(load, server, line)
@@ -135,12 +169,6 @@ module Bench
     def busy
       most = @runs.values.map { |run| Arithmetic.median(run["results"].flat_map { |group| group["servers"].map { |row| row["elsewhere"] } }) || 0 }.max
       most < QUIET ? [] : ["In one run other work took #{most.round(1)} processors (median): rely on no ratio of requests/s."]
-    end
-
-    def sources
-      "From #{@runs.map { |name, run| "#{name} (#{run["machine"]["date"]})" }.join(", ")}; " \
-        "#{@runs.values.flat_map { |run| "#{run["machine"]["processors"]} x #{run["machine"]["processor"]}, Linux #{run["machine"]["kernel"]}" }.uniq.join("; ")}. " \
-        "#{@runs.values.map { |run| run["versions"]["paceline"] }.uniq.join(", ")}."
     end
   end
 end

@@ -33,7 +33,7 @@ module Bench
       start
       (1..@options.rounds).each do |round|
         self.class.order(@visits, round).each { |visit| attempt(visit) { @probe.call(visit, round) } } if @probe
-        each_load(round) { |visit, scenario, shape| @cells << visit.measure(scenario, shape, round) }
+        each_load(round, generators) { |visit, *load| @cells << visit.measure(*load) }
       end
       count if @counts
       self
@@ -65,18 +65,24 @@ module Bench
       @visits.sort_by! { |visit| servers.index(visit.server.name) }
     end
 
-    def each_load(round)
+    def generators = @options.generators || [Generators::OURS]
+
+    # Each load by one generator to one server after the other, then by the next generator.
+    def each_load(round, generators)
       scenarios = @visits.flat_map(&:scenarios).uniq
       scenarios.each do |scenario|
         takers = @visits.select { |visit| visit.scenarios.include?(scenario) }
-        (takers.first&.shapes(scenario) || []).each do |shape|
-          self.class.order(takers, round).each { |visit| yield visit, scenario, shape }
+        (takers.first&.shapes(scenario) || []).product(generators).each do |shape, generator|
+          next unless generator.takes?(scenario, shape)
+
+          self.class.order(takers, round).each { |visit| yield visit, scenario, shape, round, generator }
         end
       end
     end
 
+    # Under the first generator alone.
     def count
-      (1..[COUNTED, @options.rounds].min).each { |round| each_load(round) { |visit, scenario, shape| @counted << visit.count(scenario, shape, round) } }
+      (1..[COUNTED, @options.rounds].min).each { |round| each_load(round, generators.first(1)) { |visit, *load| @counted << visit.count(*load) } }
       @visits.dup.each { |visit| attempt(visit) { trace(visit) } }
     end
 
@@ -98,8 +104,10 @@ module Bench
       @absent[visit.server.name] = why
       @told.call("#{@app.name}, #{visit.server.name}", "no figures: #{why.lines.first}", false)
       visit.scenarios.each do |scenario|
-        visit.shapes(scenario).each do |shape|
-          @cells << Visit::Cell.new(server: visit.server.name, scenario: scenario.name, shape: shape, round: 1, failures: [[why.lines.first.to_s.strip, nil]])
+        visit.shapes(scenario).product(generators).each do |shape, generator|
+          next unless generator.takes?(scenario, shape)
+
+          @cells << Visit::Cell.new(server: visit.server.name, scenario: scenario.name, shape: shape, generator: generator.name, round: 1, failures: [[why.lines.first.to_s.strip, nil]])
         end
       end
     end

@@ -3,6 +3,7 @@
 # Writes a result as Markdown, which is also what the terminal shows, and as JSON.
 require "fileutils"
 require "json"
+require_relative "../lib/generators"
 require_relative "../lib/kernel_counts"
 require_relative "../lib/servers"
 require_relative "../lib/table"
@@ -36,9 +37,9 @@ module Bench
     end
 
     def data
-      { command: @command, paired: true, seconds: @seconds.round, machine: @facts, versions: @versions, rounds: @options.rounds, seconds_per_load: @options.seconds,
+      { command: @command, paired: true, generators: generators, access_log: @options.access_log ? "on" : "off", seconds: @seconds.round, machine: @facts, versions: @versions, rounds: @options.rounds, seconds_per_load: @options.seconds,
         servers: @options.servers.to_h { |server| [server.name, server.note] },
-        results: @summary.groups.map { |group| { scenario: group.scenario, load: group.shape.to_s, key: group.shape.key, servers: group.rows.map { |row| row.to_h.compact } } },
+        results: @summary.groups.map { |group| { scenario: group.scenario, load: group.shape.to_s, key: group.shape.key, generator: group.generator, servers: group.rows.map { |row| row.to_h.compact } } },
         footprints: @summary.footprints.transform_values { |list| list.map(&:to_h) }, traces: @traces, not_measured: @absent,
         not_counted: KernelCounts.missing }
     end
@@ -53,9 +54,14 @@ module Bench
 
         All servers are up at once and loaded in turn. Figures are medians of the rounds. x: median of each round's ratio to Puma, with the least and the
         most. CPU: µs a request in all of the server's processes. Calls, switches: system calls and context switches a request, of all of them, in a pass
-        of its own. Writes: to the client, a response.#{"\n\n**Fewer than #{Servers::ROUNDS} rounds: a first impression.**" if @options.rounds < Servers::ROUNDS}#{"\n\n#{uncounted}" if KernelCounts.missing}
+        of its own, under the first generator. Writes: to the client, a response.#{"\n\n**Fewer than #{Servers::ROUNDS} rounds: a first impression.**" if @options.rounds < Servers::ROUNDS}#{"\n\n#{uncounted}" if KernelCounts.missing}
+
+        Load by #{generators.map { |name, version| [name, version].compact.join(" ") }.join(", ")}. Access log: #{@options.access_log ? "on, as each server comes (Paceline writes one, to a file)" : "off"}.
       TEXT
     end
+
+    # {name => version}
+    def generators = (@options.generators || [Generators::OURS]).to_h { |generator| [generator.name, generator.version] }
 
     def uncounted
       "System calls are not counted: #{KernelCounts.missing}. Context switches: from /proc, without threads that ended."
@@ -63,9 +69,9 @@ module Bench
 
     def table
       rows = @summary.groups.flat_map do |group|
-        group.rows.each_with_index.map { |row, i| [i.zero? ? group.scenario : "", i.zero? ? group.shape.to_s : "", *figures(group, row)] }
+        group.rows.each_with_index.map { |row, i| [i.zero? ? group.scenario : "", i.zero? ? group.shape.to_s : "", i.zero? ? group.generator.to_s : "", *figures(group, row)] }
       end
-      align(["scenario", "load", "server", "requests/s", "x", "p50 ms", "p99 ms", "CPU µs", "x", "calls", "switches", "writes", ""], rows, texts: [0, 1, 2, 12])
+      align(["scenario", "load", "generator", "server", "requests/s", "x", "p50 ms", "p99 ms", "CPU µs", "x", "calls", "switches", "writes", ""], rows, texts: [0, 1, 2, 3, 13])
     end
 
     def figures(group, row)

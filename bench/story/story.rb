@@ -9,7 +9,7 @@ module Bench
   StoryWords = Struct.new(:name, :title, :slow, :published, :change, :shown, keyword_init: true)
 
   # ROUNDS, SECONDS of a load, QUICK; PLACE for files; PROCESSES: a Processes that adopts orphans. The rest is what Visit asks of its options.
-  StorySetting = Struct.new(:rounds, :seconds, :quick, :place, :processes, :connections, :full, :warm_up, :output, keyword_init: true) do
+  StorySetting = Struct.new(:generators, :rounds, :seconds, :quick, :place, :processes, :connections, :full, :warm_up, :output, keyword_init: true) do
     def with(**more) = dup.tap { |it| more.each { |name, value| it[name] = value } }
   end
 

@@ -11,7 +11,7 @@ class ContestTest < Minitest::Test
   include Bench
 
   SCRIPT = File.expand_path("support/scripted_server.rb", __dir__)
-  Settings = Struct.new(:connections, :seconds, :rounds, :warm_up, :full, :servers, keyword_init: true)
+  Settings = Struct.new(:generators, :access_log, :connections, :seconds, :rounds, :warm_up, :full, :servers, keyword_init: true)
 
   def setup
     @patience, RunningServer.wrong_limit = RunningServer.wrong_limit, 0.05
@@ -63,6 +63,15 @@ class ContestTest < Minitest::Test
     assert_equal [["puma", 1], ["paceline", 1], ["paceline", 2], ["puma", 2]], contest.cells.map { |cell| [cell.server, cell.round] }
   end
 
+  # Two that are ours under two names.
+  def test_generators_take_turns_in_each_load
+    other = Class.new(Generators::Ours) { def name = "other" }.new
+    contest = contest({ "puma" => "right", "paceline" => "right" }, {}, { generators: [Generators::OURS, other] })
+    assert_equal [%w[puma ours], %w[paceline ours], %w[puma other], %w[paceline other]], contest.cells.first(4).map { |cell| [cell.server, cell.generator] }
+    assert_equal ["ours"], contest.counted.map(&:generator).uniq
+    assert_equal [["ours", 2], ["other", 2]], Summary.of({ rack: contest }).groups.map { |group| [group.generator, group.rows.count(&:rate_ratio)] }
+  end
+
   def test_a_probe_sees_each_server_in_each_round_before_its_loads
     seen = []
     contest({ "puma" => "right", "paceline" => "right" }, {}, { probe: ->(visit, round) { seen << [visit.server.name, round, visit.workers.size] } })
@@ -95,11 +104,11 @@ class ContestTest < Minitest::Test
     kind = Kind.new("hello", "/hello", expected: "hello\n")
     scenario = Scenarios.new("page", "a test", :rack, [kind], warm_up: 20)
     entries = modes.map { |name, mode| [server(name, mode, programs[name]), [scenario], more.dig(:apps, name)] }
-    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries), probe: more[:probe]) { |*| nil }.run
+    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries, more[:generators]), probe: more[:probe]) { |*| nil }.run
   end
 
-  def settings(entries = [])
-    Settings.new(connections: [2], seconds: 0.2, rounds: 2, warm_up: nil, full: false, servers: entries.map(&:first))
+  def settings(entries = [], generators = nil)
+    Settings.new(generators: generators, access_log: true, connections: [2], seconds: 0.2, rounds: 2, warm_up: nil, full: false, servers: entries.map(&:first))
   end
 
   def server(name, mode, programs)

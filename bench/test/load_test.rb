@@ -5,9 +5,11 @@ require "minitest/autorun"
 require "socket"
 require_relative "../lib/kind"
 require_relative "../lib/load"
+require_relative "support/answering"
 
 class LoadTest < Minitest::Test
   include Bench
+  include Answering
 
   def test_responses_with_a_length
     result = load_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
@@ -92,39 +94,5 @@ class LoadTest < Minitest::Test
   def load_from(answer, closes: false, **options)
     kind = Kind.new("k", "/", expected: "hello".b)
     serving(answer, closes) { |port| Load.new(port: port, mix: [[kind, 1.0]], connections: 2, keep_alive: true, count: 20, **options).run }
-  end
-
-  def serving(answer, closes, lines = nil)
-    server = TCPServer.new("127.0.0.1", 0)
-    threads = []
-    accepting = Thread.new do
-      loop do
-        threads << Thread.new(server.accept) { |socket| serve(socket, answer, closes, lines) }
-      end
-    rescue IOError
-      nil
-    end
-    yield server.addr[1]
-  ensure
-    server.close
-    accepting.join
-    threads.each(&:kill)
-  end
-
-  def serve(socket, answer, closes, lines)
-    loop do
-      first = nil
-      while (line = socket.gets) && line != "\r\n"
-        first ||= line.chomp
-      end
-      break unless line
-
-      lines&.push(first)
-      socket.write(answer)
-      break if closes
-    end
-    socket.close
-  rescue SystemCallError
-    nil
   end
 end
