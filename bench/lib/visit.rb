@@ -19,6 +19,8 @@ module Bench
     # Of each request of a load, in all processes; nil what could not be counted.
     Counted = Struct.new(:server, :scenario, :shape, :generator, :calls, :switches, :failures, keyword_init: true)
     WARM_UP_CONNECTIONS = 10
+    # Answers that a load must have for a figure, or one for each connection if that is more; and the longest time (s) that it gets for them.
+    ANSWERS, LONGEST = 10, 30
     # Seconds for requests that a generator has left under way, and how often the server's CPU time is looked at meanwhile.
     SETTLING, LOOK = 5, 0.1
 
@@ -82,11 +84,10 @@ module Bench
     def measure(scenario, shape, round, generator = Generators::OURS)
       what = [scenario.name, shape, *(generator.name unless generator == Generators::OURS)].join(", ")
       @told.call(what)
-      measured = Measurement.of(load_of(scenario, shape, seconds(scenario), round, generator), @running.measured_processes)
-      settle if generator.leaves_requests?
+      measured = long_enough(shape, seconds(scenario)) { |seconds| Measurement.of(load_of(scenario, shape, seconds, round, generator), @running.measured_processes).tap { settle if generator.leaves_requests? } }
       result = measured.result
       cell = Cell.new(server: server.name, scenario: scenario.name, shape: shape, generator: generator.name, round: round, rate: measured.rate,
-                      cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: measured.failures,
+                      cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: measured.failures + too_few(result),
                       generator_busy: measured.generator_busy, elsewhere: measured.elsewhere)
       with_latencies(cell, scenario, result)
       @told.call("#{what}: #{cell.failures.empty? ? "#{cell.rate.round} requests/s" : "wrong: #{tell(cell.failures)}"}", true)
@@ -123,6 +124,23 @@ module Bench
     def ready(kind) = kind.method == "GET" ? kind.path : "/hello"
 
     def seconds(scenario) = (@options.seconds * scenario.longer).round(2)
+
+    # Measures again for longer while there are too few answers within the time: a window shorter than an answer takes would give no figure, or any. Whoever is wrong
+    # is not asked again.
+    def long_enough(shape, seconds)
+      wanted = [ANSWERS, shape.connections || 0].max
+      loop do
+        measured = yield seconds
+        return measured if measured.failures.any? || measured.result.timely >= wanted || seconds >= LONGEST
+
+        @told.call("only #{measured.result.timely} answers in #{seconds} s: once more, for longer")
+        seconds = [(seconds * [1.5 * wanted / [measured.result.timely, 1].max, 8].min).ceil, LONGEST].min
+      end
+    end
+
+    def too_few(result)
+      result.timely < ANSWERS && result.failures.empty? ? [["only #{result.timely} answers in #{result.seconds} s", nil]] : []
+    end
 
     def warm_up(scenario)
       load = Load.new(port: @running.port, mix: scenario.mix, connections: WARM_UP_CONNECTIONS, keep_alive: true, count: @options.warm_up || scenario.warm_up)

@@ -88,6 +88,8 @@ module Bench
     # A row of figures that were taken in rounds: {measure => [figure of each round]}. BASE: the baseline's for MAIN, round by round.
     def of_rounds(name, rounds, main:, base: nil, figures: {})
       ratios = (base || []).zip(rounds.fetch(main)).filter_map { |one, own| MEASURES.fetch(main).better == "less" ? Arithmetic.ratio(one, own) : Arithmetic.ratio(own, one) }
+      # Of nothing at all there is no ratio.
+      ratios = ratios.select(&:positive?)
       measured = rounds.fetch(main).compact
       Row.new(name: name, figures: rounds.transform_values { |values| Arithmetic.median(values) }.merge(figures).compact, range: (measured.minmax if measured.any?),
               ratio: Arithmetic.median(ratios), spread: (ratios.minmax if ratios.any?))
@@ -107,6 +109,17 @@ module Bench
     # "3.91x (3.80-4.02)"
     def times(ratio, range)
       ratio ? "#{spread(ratio, range).sub(/\A\S+/) { |number| "#{number}x" }}" : ""
+    end
+
+    # With one round nothing is known of how much figures vary by themselves: so much may be that.
+    ALONE = 0.1
+
+    # RATIO in words, as a number for them, and RANGE as they have it: how many times better or worse, or that the rounds do not agree on which.
+    def verdict(ratio, range)
+      least, most = range && range.uniq.size > 1 ? range : [ratio * (1 - ALONE), ratio * (1 + ALONE)]
+      return ["", "no difference", range] if least <= 1 && most >= 1
+
+      ratio > 1 ? ["times better", times(ratio, nil), range] : ["times worse", times(1 / ratio, nil), range&.map { |one| 1 / one }&.sort]
     end
 
     # What a part's ratios are of: the figure of its chart, or, where that is p50, requests/s.

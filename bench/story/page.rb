@@ -89,8 +89,13 @@ module Bench
       return "" unless shown
 
       by = StoryFigures.compared_by("main" => shown.fetch("measure"))
-      ratio = shown["ratio"] ? %(<div class="ratio"><span class="soft">times better#{", in #{StoryFigures::MEASURES.fetch(by).title}" unless by == shown["measure"]}</span><b>#{escape(StoryFigures.times(shown["ratio"], nil))}</b>#{between(shown["spread"])}</div>) : ""
+      ratio = shown["ratio"]&.positive? ? verdict(shown, (", in #{StoryFigures::MEASURES.fetch(by).title}" unless by == shown["measure"])) : ""
       %(<div class="shown">#{value(shown, "before")}#{value(shown, "after")}#{ratio}</div>\n<p class="soft">#{escape(shown["part"])}</p>\n)
+    end
+
+    def verdict(shown, of)
+      words, number, range = StoryFigures.verdict(shown["ratio"], shown["spread"])
+      %(<div class="ratio"><span class="soft">#{escape([words, of].join.delete_prefix(", "))}</span><b>#{escape(number)}</b>#{between(range)}</div>)
     end
 
     def value(shown, which)

@@ -29,6 +29,16 @@ class ContestTest < Minitest::Test
       "paceline" => '\d+ x /hello: status 500' }.each { |server, why| assert_match(/\| #{server} +\| +no figure: #{why} \| +- \| +- \| +- \| +- \| +- \| +- \| +- \| +- \|/, text) }
   end
 
+  # It answers after 0.1 s, and the window is shorter.
+  def test_a_window_is_long_enough_for_ten_answers
+    told = []
+    cell = contest({ "puma" => "slow" }, {}, { seconds: 0.05, told: told }).cells.first
+    assert_empty cell.failures
+    assert_operator cell.requests, :>=, Visit::ANSWERS
+    assert_in_delta 20, cell.rate, 10
+    assert(told.any? { |what| what.match?(/only \d answers in 0.05 s: once more/) }, told.join("\n"))
+  end
+
   def test_a_server_that_ends_leaves_no_figure
     text = report("puma" => "right", "paceline" => "ends")
     assert_match(/\| puma +\| +[\d,.]+ \| +1\.00/, text)
@@ -104,11 +114,11 @@ class ContestTest < Minitest::Test
     kind = Kind.new("hello", "/hello", expected: "hello\n")
     scenario = Scenarios.new("page", "a test", :rack, [kind], warm_up: 20)
     entries = modes.map { |name, mode| [server(name, mode, programs[name]), [scenario], more.dig(:apps, name)] }
-    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries, more[:generators]), probe: more[:probe]) { |*| nil }.run
+    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries, more[:generators], more[:seconds] || 0.2), probe: more[:probe]) { |_, what, _| more[:told]&.push(what) }.run
   end
 
-  def settings(entries = [], generators = nil)
-    Settings.new(generators: generators, access_log: true, connections: [2], seconds: 0.2, rounds: 2, warm_up: nil, full: false, servers: entries.map(&:first))
+  def settings(entries = [], generators = nil, seconds = 0.2)
+    Settings.new(generators: generators, access_log: true, connections: [2], seconds: seconds, rounds: 2, warm_up: nil, full: false, servers: entries.map(&:first))
   end
 
   def server(name, mode, programs)

@@ -144,6 +144,22 @@ class StoryTest < Minitest::Test
     assert_includes report(facts: FACTS.merge("load_before" => [1.1])).markdown, "**#{words}**"
   end
 
+  def test_a_card_says_better_worse_or_no_difference
+    said = lambda do |ratio, spread|
+      told = result
+      told["shown"].merge!("ratio" => ratio, "spread" => spread)
+      StoryPage.new([told]).html[%r{<div class="ratio">.*?</div>}]&.gsub(/<[^>]+>/, " ")&.squeeze(" ")&.strip
+    end
+    assert_equal "times better 4.00x 3.00x to 5.00x in the rounds", said[4.0, [3.0, 5.0]]
+    assert_equal "times worse 1.33x 1.25x to 2.00x in the rounds", said[0.75, [0.5, 0.8]]
+    assert_equal "no difference 0.90x to 1.40x in the rounds", said[1.2, [0.9, 1.4]]
+    # One round does not tell how much figures vary.
+    assert_equal ["no difference", "times better 1.20x"], [said[1.08, [1.08, 1.08]], said[1.2, [1.2, 1.2]]]
+    assert_nil said[0.0, [0.0, 0.0]]
+    none = StoryFigures.of_rounds("none", { "rate" => [0.0] }, main: "rate", base: [10.0])
+    assert_equal [nil, nil], [none.ratio, none.spread]
+  end
+
   def test_the_report_has_a_table_for_each_part
     text = report.markdown
     assert_match(/\| +\| +requests\/s \| p50 ms \| +x \|/, text)

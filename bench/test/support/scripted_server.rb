@@ -20,6 +20,9 @@ answer = lambda do |number|
   when "long" then respond[200, HELLO * 2]
   # After those that come before the first load.
   when "sometimes" then number > 40 && (number % 10).zero? ? respond[500, HELLO] : respond[200, HELLO]
+  when "slow"
+    sleep 0.1
+    respond[200, HELLO]
   else respond[200, HELLO]
   end
 end

@@ -36,9 +36,13 @@ class BenchResult
   # Which bar is the better one.
   def better = measure == "rate" ? "longer" : "shorter"
 
-  # How many times better the way after is, as the median of the rounds, with the least and the most; nil if that can't be said.
-  def ratio = @result.dig("shown", "ratio")
-  def spread = @result.dig("shown", "spread")
+  # How many times better or worse the way after is, as the median of the rounds; nil if that can't be said.
+  def compared = Comparison.text(ratio, rounds)
+
+  # The least and the most of the rounds, as those words have them.
+  def spread
+    compared&.end_with?("worse") ? rounds&.map { |one| 1 / one }&.sort : rounds
+  end
   def after = @result.dig("shown", "after", "name")
 
   # The length of its bar: a part of the longest.
@@ -66,6 +70,8 @@ class BenchResult
 
   private
 
+  def ratio = @result.dig("shown", "ratio")
+  def rounds = @result.dig("shown", "spread")
   def load = @result.dig("machine", "load_before").to_a.first.to_f
   def processors = [@result.dig("machine", "processors").to_i, 1].max
 end

@@ -1,4 +1,5 @@
-# What a story has measured last, in tmp/: gone with that folder, and known to all processes. `rows` are [label, milliseconds, note], the first one the old way.
+# What a story has measured last, in tmp/: gone with that folder, and known to all processes. `rows` are [label, milliseconds, note, [least, most]], the first one the
+# old way.
 class StoryResult
   FOLDER = Rails.root.join("tmp/stories")
 
@@ -38,9 +39,11 @@ class StoryResult
     @measured_at = Time.iso8601(result["measured_at"])
   end
 
-  # How many times as long the old way takes.
-  def factor(row)
-    rows.first[1] / row[1]
+  # How much faster or slower it is than the old way, in words. The ranges of their rounds meet: that is no difference.
+  def compared(row)
+    before, own = rows.first, row
+    spread = [before[3][0] / own[3][1], before[3][1] / own[3][0]] if before[3] && own[3]
+    Comparison.text(before[1] / own[1], spread, better: "times as fast", worse: "times as slow")
   end
 
   # The length of its bar: a part of the longest.

@@ -1,4 +1,9 @@
-require "pstore"
+# A gem of its own from Ruby 4.0 on, which an application need not have.
+begin
+  require "pstore"
+rescue LoadError
+  nil
+end
 
 # Sessions in a PStore: Ruby's reads and writes the whole file in each transaction, ours the record that is touched.
 class PstoreStory < Story
@@ -22,6 +27,8 @@ class PstoreStory < Story
   def prepare
     require "paceline/pstore"
     clean_up
+    raise "Ruby's PStore is a gem since Ruby 4.0: add `gem \"pstore\"` to the Gemfile to compare with it" unless defined?(::PStore)
+
     stock = defined?(Paceline::PStore) && ::PStore.equal?(Paceline::PStore)
     raise "PStore is Paceline's already: Paceline::PStore.replace! was called" if stock
 

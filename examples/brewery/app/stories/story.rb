@@ -60,7 +60,7 @@ class Story
         times[way.label] << time unless round.zero?
       end
     end
-    StoryResult.write(name, ways.map { |way| [way.label, median(times[way.label]), way.note&.call] }, rounds)
+    StoryResult.write(name, ways.map { |way| [way.label, median(times[way.label]), way.note&.call, times[way.label].minmax] }, rounds)
   ensure
     clean_up
   end

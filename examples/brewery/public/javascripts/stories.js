@@ -1,4 +1,5 @@
-// Measures a story without leaving the page: shows the progress that the server sends line by line, and the figures at the end.
+// Measures a story without leaving the page: shows the progress that the server sends line by line, and the figures at the end. The first one, where nobody has
+// measured it yet, by itself.
 for (const form of document.querySelectorAll("[data-story]")) {
   const buttons = () => document.querySelectorAll("[data-run]")
   const [progress, step] = [form.querySelector("progress"), form.querySelector("[data-step]")]
@@ -41,4 +42,5 @@ for (const form of document.querySelectorAll("[data-story]")) {
     progress.hidden = true
     buttons().forEach(button => { button.disabled = false })
   })
+  if (form.dataset.atOnce) form.requestSubmit()
 }
