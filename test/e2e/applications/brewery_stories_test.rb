@@ -2,9 +2,12 @@
 #
 #   BREWERY_URL=http://127.0.0.1:3000 ruby test/e2e/applications/brewery_stories_test.rb
 #
-# Without BREWERY_URL every test is skipped.
+# Without BREWERY_URL every test of a page is skipped.
 require "minitest/autorun"
 require "json"
+require "socket"
+require_relative "../../../examples/brewery/app/models/comparison"
+require_relative "../../../examples/brewery/app/models/listening_sockets"
 require_relative "../support/visitor"
 
 class BreweryStoriesTest < Minitest::Test
@@ -263,5 +266,33 @@ class BreweryStoriesTest < Minitest::Test
   def rows(path)
     body = admin(path).body
     body[%r{<tbody>.*?</tbody>}m].scan(%r{<tr>.*?</tr>}m).map { |row| row.scan(%r{<td>(.*?)</td>}m).flatten.map { |cell| Visitor.unescape(cell.gsub(/<[^>]+>/, "")).strip } }
+  end
+end
+
+# What the stories' cards say of two figures, and how they find the server that they run under. No server is asked.
+class BreweryStoryPartsTest < Minitest::Test
+  def test_two_ways_compare_as_better_worse_or_no_difference
+    assert_equal ["4 times better", "2.5 times worse", "14 times better"], [Comparison.text(4.0, [3.0, 5.0]), Comparison.text(0.4, [0.3, 0.5]), Comparison.text(13.6, nil)]
+    assert_equal ["no difference", "no difference", "1.2 times better"], [Comparison.text(1.5, [0.9, 1.8]), Comparison.text(0.95, [0.95, 0.95]), Comparison.text(1.2, [1.2, 1.2])]
+    assert_equal ["1.2 times as fast", "1.25 times as slow"], [1.2, 0.8].map { |ratio| Comparison.text(ratio, nil, better: "times as fast", worse: "times as slow") }
+    assert_equal [nil, nil], [Comparison.text(nil, nil), Comparison.text(0.0, [0.0, 0.0])]
+  end
+
+  # As a worker that its server has forked: the socket is the process's above it, of whatever port.
+  def test_the_server_above_a_worker_is_found_by_its_socket
+    own, all = TCPServer.new("127.0.0.1", 0), TCPServer.new("::", 0)
+    reading, writing = IO.pipe
+    worker = fork do
+      [own, all, reading].each(&:close)
+      writing.write(JSON.generate(ListeningSockets.addresses))
+      exit!(0)
+    end
+    writing.close
+    found = JSON.parse(reading.read)
+    assert_includes found, ["127.0.0.1", own.local_address.ip_port]
+    assert_includes found, ["127.0.0.1", all.local_address.ip_port]
+  ensure
+    Process.wait(worker)
+    [own, all, reading].each(&:close)
   end
 end
