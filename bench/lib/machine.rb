@@ -36,7 +36,21 @@ module Bench
 
     def commit
       name = output("git", "-C", Servers::HERE, "describe", "--always", "--dirty", "--abbrev=10")
-      name.empty? ? "unknown commit" : name
+      name.empty? ? head : name
+    end
+
+    # Where there is no git, as in a root of another Debian: the commit, but not whether the tree is that of it.
+    def head
+      folder = File.join(Servers::HERE, ".git")
+      folder = File.read(folder)[/\Agitdir: (.*)/, 1] if File.file?(folder)
+      name = File.read(File.join(folder, "HEAD")).strip
+      ref = name[/\Aref: (.*)/, 1] or return "#{name[0, 10]}, git is not installed"
+      common = File.exist?(File.join(folder, "commondir")) ? File.expand_path(File.read(File.join(folder, "commondir")).strip, folder) : folder
+      packed = File.join(common, "packed-refs")
+      found = File.exist?(File.join(common, ref)) ? File.read(File.join(common, ref)) : File.read(packed)[/^(\h+) #{Regexp.escape(ref)}$/, 1]
+      "#{found[0, 10]}, git is not installed"
+    rescue SystemCallError, NoMethodError
+      "unknown commit"
     end
 
     def processor
