@@ -51,6 +51,8 @@ module Bench
     # What Visit asks for. Each scenario says itself what it needs.
     def connections = nil
     def full = false
+    # Our own.
+    def generators = nil
     def warm_up = nil
   end
 end
