@@ -29,6 +29,20 @@ class ContestTest < Minitest::Test
       "paceline" => '\d+ x /hello: status 500' }.each { |server, why| assert_match(/\| #{server} +\| +no figure: #{why} \| +- \| +- \| +- \| +- \| +- \| +- \| +- \| +- \|/, text) }
   end
 
+  def test_work_that_a_generator_leaves_behind_is_waited_for
+    leaves = Class.new(Generators::Ours) { def leaves_requests? = true }.new
+    kind = Kind.new("hello", "/hello", expected: "hello\n")
+    scenario = Scenarios.new("page", "a test", :rack, [kind], warm_up: 20)
+    visit = Visit.new(server("puma", "lingers", nil), App.new(name: :rack, directory: Dir.tmpdir, environment: {}), [scenario], settings) { |*| nil }
+    visit.start
+    visit.measure(scenario, Shape.new(2, true), 1, leaves)
+    before = visit.processes
+    sleep 0.2
+    assert_operator Processes.cpu_seconds(before, visit.processes), :<=, 0.02
+  ensure
+    visit.close
+  end
+
   # It answers after 0.1 s, and the window is shorter.
   def test_a_window_is_long_enough_for_ten_answers
     told = []

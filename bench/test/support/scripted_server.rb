@@ -20,6 +20,16 @@ answer = lambda do |number|
   when "long" then respond[200, HELLO * 2]
   # After those that come before the first load.
   when "sometimes" then number > 40 && (number % 10).zero? ? respond[500, HELLO] : respond[200, HELLO]
+  # Works for a second after those that come before the first load.
+  when "lingers"
+    if number == 40
+      Process.detach(fork do
+        limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 1
+        nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+        exit!(0)
+      end)
+    end
+    respond[200, HELLO]
   when "slow"
     sleep 0.1
     respond[200, HELLO]
