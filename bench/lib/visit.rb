@@ -165,7 +165,8 @@ module Bench
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def with_latencies(cell, scenario, result)
-      return cell.p50, cell.p99 = result.p50, result.p99 unless result.latencies
+      cell.p50, cell.p99 = result.p50, result.p99
+      return unless result.latencies
 
       cell.latencies, cell.slow_latencies = scenario.kinds.map { |kind| result.latencies[kind.name] }
       cell.p50, cell.p99 = [50, 99].map { |percent| Arithmetic.percentile(cell.latencies, percent) }

@@ -87,6 +87,13 @@ class ContestTest < Minitest::Test
     assert_equal [["puma", 1], ["paceline", 1], ["paceline", 2], ["puma", 2]], contest.cells.map { |cell| [cell.server, cell.round] }
   end
 
+  def test_percentiles_of_a_generator_that_tells_no_more
+    told = Class.new(Generators::Ours) { def load(**plan) = Load.new(**plan, percentiles: true) }.new
+    cell = contest({ "puma" => "right" }, {}, { generators: [told] }).cells.first
+    assert_operator 0, :<, cell.p50
+    assert_operator cell.p50, :<, cell.p99
+  end
+
   # Two that are ours under two names.
   def test_generators_take_turns_in_each_load
     other = Class.new(Generators::Ours) { def name = "other" }.new
