@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{
     stall::{GRACE, STALL},
-    strict::{BadBody, Follower, Limits, Next, Refusal},
+    strict::{encode_target, BadBody, Follower, Limits, Next, Refusal},
 };
 
 mod message_tracker;
@@ -161,8 +161,26 @@ impl<S> GuardedStream<S> {
     fn judge_held(&mut self) {
         let heads = self.follower.heads();
         let (good, next) = self.follower.judge(&self.held[self.good..]);
-        self.good += good;
+        if self.follower.raw_heads().is_empty() {
+            self.good += good;
+        } else {
+            let rest = self.held.split_off(self.good);
+            self.hold_encoded(&rest, good);
+        }
         self.after_judging(heads, next);
+    }
+
+    /// Holds `bytes`, of which `good` are good, with the raw targets in them percent-encoded.
+    fn hold_encoded(&mut self, bytes: &[u8], good: usize) {
+        let mut done = 0;
+        for head in self.follower.raw_heads() {
+            self.held.extend_from_slice(&bytes[done..head.start]);
+            self.held.extend_from_slice(&encode_target(&bytes[head.clone()]));
+            done = head.end;
+        }
+        self.held.extend_from_slice(&bytes[done..good]);
+        self.good = self.held.len();
+        self.held.extend_from_slice(&bytes[good..]);
     }
 
     fn after_judging(&mut self, heads_before: u64, next: Next) {
@@ -392,9 +410,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for GuardedStream<S> {
                 read.map(|()| {
                     let heads = this.follower.heads();
                     let new = &buffer.filled()[before..];
-                    let (good, next) = this.follower.judge(new);
-                    this.held.extend_from_slice(&new[good..]);
+                    let (mut good, next) = this.follower.judge(new);
                     let count = new.len();
+                    if this.follower.raw_heads().is_empty() {
+                        this.held.extend_from_slice(&new[good..]);
+                    } else {
+                        this.hold_encoded(&buffer.filled()[before..], good);
+                        good = 0;
+                    }
                     buffer.set_filled(before + good);
                     this.after_judging(heads, next);
                     (count, good > 0)

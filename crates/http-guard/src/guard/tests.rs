@@ -116,3 +116,39 @@ async fn nothing_rests_before_all_is_flushed() {
     assert_eq!(read(&mut guarded).await, b"");
     assert!(!guarded.is_resting(), "it was closed for its idling");
 }
+
+/// RFC 3986 section 2.1. The follower has refused what is longer than it may be when it is encoded.
+#[tokio::test(start_paused = true)]
+async fn a_raw_target_reaches_the_parser_percent_encoded_however_it_is_cut() {
+    let raw = "GET /bière/€?q=bière HTTP/1.1\r\nHost: a\r\nX: é\r\n\r\n".as_bytes();
+    let latin = b"POST /\xe8 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n\xe8!";
+    let all = [REQUEST, raw, latin, raw].concat();
+    let encoded = "GET /bi%C3%A8re/%E2%82%AC?q=bi%C3%A8re HTTP/1.1\r\nHost: a\r\nX: é\r\n\r\n".as_bytes();
+    let posted = b"POST /%E8 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n\xe8!";
+    let expected = [REQUEST, encoded, posted, encoded].concat();
+    for size in [1, 2, 3, 7, 40, 90, 1000] {
+        let (mut client, mut guarded, _talk) = guarded(false);
+        let mut passed = Vec::new();
+        for piece in all.chunks(size) {
+            client.write_all(piece).await.unwrap();
+            while let Ok(more) = tokio::time::timeout(Duration::from_millis(1), read(&mut guarded)).await {
+                passed.extend(more);
+            }
+        }
+        assert_eq!(String::from_utf8_lossy(&passed), String::from_utf8_lossy(&expected), "in pieces of {size}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raw_target_before_a_bad_message_is_passed_on() {
+    let (mut client, mut guarded, talk) = guarded(false);
+    client.write_all("GET /é HTTP/1.1\r\nHost: a\r\n\r\nGET /\" HTTP/1.1\r\n".as_bytes()).await.unwrap();
+    let mut passed = read(&mut guarded).await;
+    while let Ok(more) = tokio::time::timeout(Duration::from_millis(1), read(&mut guarded)).await {
+        passed.extend(more);
+    }
+    let expected = [&b"GET /%C3%A9 HTTP/1.1\r\nHost: a\r\n\r\n"[..], STAND_IN].concat();
+    assert_eq!(passed, expected);
+    let _first = talk.begin();
+    assert_eq!(talk.begin().0.map(|refusal| refusal.status), Some(400));
+}

@@ -33,6 +33,11 @@ const fn table() -> [u8; 256] {
         table[byte] = marks;
         byte += 1;
     }
+    // Raw UTF-8 and Latin-1, as `curl` and old browsers send what was typed: `encode_target` makes it a URI.
+    while byte < 0xff {
+        byte += 1;
+        table[byte] = PATH | QUERY;
+    }
     table
 }
 
@@ -62,6 +67,11 @@ pub fn is_token_byte(byte: u8) -> bool {
 
 pub fn is_path(bytes: &[u8]) -> bool {
     all(bytes, PATH)
+}
+
+/// How many bytes have to be percent-encoded.
+pub fn count_raw(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| !byte.is_ascii()).count()
 }
 
 pub fn is_query(bytes: &[u8]) -> bool {

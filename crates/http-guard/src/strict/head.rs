@@ -20,6 +20,8 @@ pub struct Head {
     pub framing: Framing,
     /// It asks for another protocol.
     pub upgrade: bool,
+    /// Its target has bytes that are not ASCII.
+    pub raw_target: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ pub struct HeadScan {
     fields: usize,
     http_1_0: bool,
     target: Range<usize>,
+    raw_target: bool,
     /// In the target.
     authority: Option<Range<usize>>,
     host: Option<Range<usize>>,
@@ -136,9 +139,11 @@ impl HeadScan {
             });
         };
         let (target, version) = (&rest[..space], &rest[space + 1..]);
-        if target.len() > limits.uri {
+        let raw = bytes::count_raw(target);
+        if target.len() + 2 * raw > limits.uri {
             return Err(TARGET_TOO_LONG);
         }
+        self.raw_target = raw > 0;
         self.http_1_0 = match version {
             b"HTTP/1.1" => false,
             b"HTTP/1.0" => true,
@@ -212,8 +217,31 @@ impl HeadScan {
             _ => Framing::Chunked,
         };
         // An HTTP/1.0 Upgrade is ignored (RFC 9110 section 7.8).
-        Ok(Head { length: self.line, framing, upgrade: self.upgrade && !self.http_1_0 })
+        Ok(Head { length: self.line, framing, upgrade: self.upgrade && !self.http_1_0, raw_target: self.raw_target })
     }
+}
+
+/// A head with its target percent-encoded where it is not ASCII (RFC 3986 section 2.1). In a request line that is good
+/// only the target can have such bytes. `head` may have one empty line before it.
+pub fn encode_target(head: &[u8]) -> Vec<u8> {
+    let skipped = if head.starts_with(b"\r\n") { 2 } else { 0 };
+    let end = memchr(b'\r', &head[skipped..]).map_or(head.len(), |at| skipped + at);
+    let mut encoded = percent_encode(&head[..end]);
+    encoded.extend_from_slice(&head[end..]);
+    encoded
+}
+
+/// Percent-encodes the bytes that are not ASCII, and no others.
+pub fn percent_encode(text: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut encoded = Vec::with_capacity(text.len() + 2 * bytes::count_raw(text));
+    for byte in text {
+        match byte.is_ascii() {
+            true => encoded.push(*byte),
+            false => encoded.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]),
+        }
+    }
+    encoded
 }
 
 /// RFC 9110 section 9.1: a token, here of bounded length.

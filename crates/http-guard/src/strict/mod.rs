@@ -3,12 +3,15 @@
 //! not good to the letter is refused here, before the parser that acts on it has seen it. It never reads, waits or
 //! answers.
 
+use std::ops::Range;
+
 mod bytes;
 mod chunked;
 mod head;
 mod parsed;
 mod target;
 
+pub use head::{encode_target, percent_encode};
 pub use parsed::{check_parsed, is_host};
 
 #[cfg(test)]
@@ -103,17 +106,20 @@ pub struct Follower {
     /// The message in hand asks for another protocol.
     upgrade: bool,
     heads: u64,
+    /// In the bytes that were judged last.
+    raw_heads: Vec<Range<usize>>,
 }
 
 impl Follower {
     pub fn new(limits: Limits) -> Follower {
-        Follower { limits, state: State::Head(HeadScan::default()), upgrade: false, heads: 0 }
+        Follower { limits, state: State::Head(HeadScan::default()), upgrade: false, heads: 0, raw_heads: Vec::new() }
     }
 
     /// Judges the next bytes: the count of those at the front that are good, and what comes after them. Bytes that are
     /// not among the good ones have to be the front of the next call.
     pub fn judge(&mut self, bytes: &[u8]) -> (usize, Next) {
         let mut good = 0;
+        self.raw_heads.clear();
         loop {
             let rest = &bytes[good..];
             match &mut self.state {
@@ -121,6 +127,9 @@ impl Follower {
                     ScanResult::Incomplete => return (good, Next::More),
                     ScanResult::Refused(refusal) => self.state = State::Over(Next::Refused(refusal)),
                     ScanResult::Complete(head) => {
+                        if head.raw_target {
+                            self.raw_heads.push(good..good + head.length);
+                        }
                         good += head.length;
                         self.heads += 1;
                         self.upgrade = head.upgrade;
@@ -171,6 +180,12 @@ impl Follower {
         if matches!(self.state, State::Undecided) {
             self.state = State::Head(HeadScan::default());
         }
+    }
+
+    /// The heads among the bytes that `judge` found good last whose targets have bytes that are not ASCII: a parser is
+    /// to get them by `encode_target`.
+    pub fn raw_heads(&self) -> &[Range<usize>] {
+        &self.raw_heads
     }
 
     /// Heads found good so far.

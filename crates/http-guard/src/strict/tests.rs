@@ -88,6 +88,7 @@ fn what_is_too_long_is_refused_before_its_end_has_come() {
         next => panic!("{next:?}"),
     };
     assert_eq!(status(format!("GET /{}", "a".repeat(300)).as_bytes()), 414);
+    assert_eq!(status(format!("GET /{} HTTP/1.1\r\n", "é".repeat(34)).as_bytes()), 414, "encoded it is too long");
     let head = "GET / HTTP/1.1\r\nHost: a\r\n";
     assert_eq!(status(format!("{head}X: {}", "a".repeat(1000)).as_bytes()), 431);
     assert_eq!(status(format!("{head}{}", "X: y\r\n".repeat(20)).as_bytes()), 431);

@@ -2,7 +2,8 @@
 //! 8441), which is shown to the app as the HTTP/1.1 handshake it knows. It never routes or answers.
 
 use base64::{engine::general_purpose::STANDARD, Engine};
-use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use http::{header, uri::PathAndQuery, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::ext::Protocol;
 
 use http_guard::strict::{self, Limits, Refusal};
@@ -27,6 +28,7 @@ struct ExtendedConnect;
 /// Checks an HTTP/2 request as a whole, its head against the limits of any request, and makes of extended CONNECT the
 /// handshake of RFC 6455.
 pub fn admit<B>(request: &mut Request<B>, limits: &Limits) -> Result<(), Refused> {
+    encode_target(request)?;
     if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > limits.uri) {
         return Err(Refused(StatusCode::URI_TOO_LONG, "The request target is too long."));
     }
@@ -58,6 +60,19 @@ pub fn admit<B>(request: &mut Request<B>, limits: &Limits) -> Result<(), Refused
         headers.insert(header::SEC_WEBSOCKET_KEY, key);
     }
     request.extensions_mut().insert(ExtendedConnect);
+    Ok(())
+}
+
+/// Percent-encodes what of the target is not ASCII, as the guard does for HTTP/1.1.
+fn encode_target<B>(request: &mut Request<B>) -> Result<(), Refused> {
+    let Some(target) = request.uri().path_and_query().filter(|target| !target.as_str().is_ascii()) else {
+        return Ok(());
+    };
+    const INVALID: Refused = Refused(StatusCode::BAD_REQUEST, "The request target is not valid.");
+    let encoded = PathAndQuery::from_maybe_shared(Bytes::from(strict::percent_encode(target.as_str().as_bytes())));
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = Some(encoded.map_err(|_| INVALID)?);
+    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| INVALID)?;
     Ok(())
 }
 
@@ -117,6 +132,13 @@ mod tests {
         assert_eq!(status("/", &[("a", "1"), ("b", "2"), ("b", "3"), ("c", "4")]), Some(431));
         assert_eq!(status("/", &[("a", &"x".repeat(195))]), None);
         assert_eq!(status("/", &[("a", &"x".repeat(196))]), Some(431));
+    }
+
+    #[test]
+    fn a_raw_target_is_percent_encoded() {
+        let request = admitted("GET", "https://a.test/bière/%2F?q=€", None, None).unwrap();
+        assert_eq!(request.uri(), "https://a.test/bi%C3%A8re/%2F?q=%E2%82%AC");
+        assert_eq!(admitted("GET", &format!("/{}", "é".repeat(17)), Some("a.test"), None).err(), Some(414));
     }
 
     #[test]
