@@ -4,6 +4,7 @@
 //! clients of `wire`, `recording` keeps what came back, `summary` makes figures of it, and `report` prints them.
 //! `driven` sends other loads by the same clients, for the tests and `bin/bench`.
 
+mod access_log;
 mod compare;
 pub mod driven;
 mod machine;

@@ -1,5 +1,4 @@
-//! The requests of an access log, at the moments at which they were made. Reads Common and Combined Log Format, as nginx,
-//! Apache and Paceline write them, Paceline's JSON lines, and the lines of Rails' own log. Never sends anything.
+//! The requests of an access log, at the moments at which they were made. Never sends anything.
 
 use std::{
     collections::HashMap,
@@ -7,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::run::Job;
+use crate::{access_log::Entry, run::Job};
 
 /// What is sent, and what was left out.
 #[derive(Debug, Default)]
@@ -22,6 +21,18 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Why there is nothing, or no GET, to send.
+    pub fn nothing(&self) -> String {
+        match (self.other_methods + self.jobs.len(), self.unreadable) {
+            (0, 0) => "the log is empty".to_owned(),
+            (0, lines) => format!(
+                "this kind of log is not known: none of its {lines} lines has a request. Known are lines with \"GET /path HTTP/1.1\" \
+                 (nginx, Apache, Puma, load balancers), JSON lines with method and path, `method=GET path=/path`, and Rails' own log"
+            ),
+            (others, _) => format!("none of its {others} requests is a GET"),
+        }
+    }
+
     /// `speed`: so many times as fast as in the log.
     pub fn read(mut log: impl BufRead, speed: f64) -> io::Result<Replay> {
         let mut replay = Replay::default();
@@ -40,7 +51,7 @@ impl Replay {
                 replay.unreadable += 1;
                 continue;
             }
-            let is_head = match entry.method {
+            let is_head = match &entry.method[..] {
                 "GET" => false,
                 "HEAD" => true,
                 _ => {
@@ -48,7 +59,7 @@ impl Replay {
                     continue;
                 }
             };
-            let key = (entry.path.to_owned(), is_head);
+            let key = (entry.path.into_owned(), is_head);
             let index = *known.entry(key.clone()).or_insert_with(|| {
                 replay.paths.push(key);
                 replay.paths.len() - 1
@@ -72,61 +83,6 @@ impl Replay {
         }
         Ok(replay)
     }
-}
-
-struct Entry<'a> {
-    /// Unix time.
-    second: f64,
-    method: &'a str,
-    path: &'a str,
-}
-
-impl Entry<'_> {
-    fn parse(line: &str) -> Option<Entry<'_>> {
-        if line.starts_with('{') {
-            return Entry::of_json(line);
-        }
-        if let Some(entry) = Entry::of_rails(line) {
-            return Some(entry);
-        }
-        let (_, rest) = line.split_once('[')?;
-        let (time, rest) = rest.split_once(']')?;
-        let (_, rest) = rest.split_once('"')?;
-        let (request, _) = rest.split_once('"')?;
-        let mut words = request.split(' ');
-        let (method, path) = (words.next()?, words.next()?);
-        path.starts_with('/').then_some(Entry { second: clf_time(time)?, method, path })
-    }
-
-    /// As `Started GET "/beers?page=2" for 127.0.0.1 at 2026-11-24 02:00:01 +0100`, behind whatever a logger puts there.
-    fn of_rails(line: &str) -> Option<Entry<'_>> {
-        let (_, rest) = line.split_once("Started ")?;
-        let (method, rest) = rest.split_once(" \"")?;
-        let (path, rest) = rest.split_once("\" for ")?;
-        let (_, time) = rest.split_once(" at ")?;
-        let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
-        let time = jiff::fmt::strtime::parse("%Y-%m-%d %H:%M:%S %z", time).ok()?.to_timestamp().ok()?;
-        let second = time.as_second() as f64;
-        (is_method && path.starts_with('/')).then_some(Entry { second, method, path })
-    }
-
-    /// The members that stand in every line of Paceline's, without a parser: a log may have millions of lines.
-    fn of_json(line: &str) -> Option<Entry<'_>> {
-        let text = |name: &str| {
-            let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
-            rest.split_once('"').map(|(text, _)| text)
-        };
-        let time: jiff::Timestamp = text("time")?.parse().ok()?;
-        let path = text("uri")?;
-        let second = time.as_microsecond() as f64 / 1e6;
-        path.starts_with('/').then_some(Entry { second, method: text("method")?, path })
-    }
-}
-
-/// Like `10/Oct/2000:13:55:36 -0700`.
-fn clf_time(text: &str) -> Option<f64> {
-    let time = jiff::fmt::strtime::parse("%d/%b/%Y:%H:%M:%S %z", text).ok()?.to_timestamp().ok()?;
-    Some(time.as_second() as f64)
 }
 
 #[cfg(test)]
@@ -192,5 +148,13 @@ mod tests {
         let due: Vec<_> =
             replay.jobs.iter().map(|job| (job.due.as_millis(), replay.paths[job.request].0.as_str())).collect();
         assert_eq!(due, [(0, "/a"), (250, "/b")]);
+    }
+
+    #[test]
+    fn why_there_is_nothing_to_send() {
+        let nothing = |log: &str| Replay::read(log.as_bytes(), 1.0).unwrap().nothing();
+        assert_eq!(nothing(""), "the log is empty");
+        assert!(nothing("one\ntwo\n").starts_with("this kind of log is not known: none of its 2 lines"));
+        assert_eq!(nothing("method=PUT path=/a\nmethod=DELETE path=/b\n"), "none of its 2 requests is a GET");
     }
 }

@@ -88,8 +88,8 @@ pub enum SessionError {
     Stranger(String),
     #[error("{}: {error}", .path.display())]
     Log { path: PathBuf, error: io::Error },
-    #[error("{}: no GET or HEAD request in it", .0.display())]
-    EmptyLog(PathBuf),
+    #[error("{}: {}", .0.display(), .1)]
+    EmptyLog(PathBuf, String),
     #[error("TLS: {0}")]
     Tls(String),
     #[error("{0}")]
@@ -269,7 +269,7 @@ impl Session {
         let target = self.target();
         let failed = |error| SessionError::Log { path: file.clone(), error };
         let replay = Replay::read(BufReader::new(File::open(file).map_err(failed)?), speed).map_err(failed)?;
-        let Some(last) = replay.jobs.last() else { return Err(SessionError::EmptyLog(file.clone())) };
+        let Some(last) = replay.jobs.last() else { return Err(SessionError::EmptyLog(file.clone(), replay.nothing())) };
         let rate = replay.jobs.len() as f64 / last.due.as_secs_f64().max(1.0);
         let way = self.way(target, rate).await?;
         let mut clients = Clients::new(way, self.options.streams);

@@ -58,16 +58,15 @@ impl Samples {
         let gets = paths.filter(|(_, (path, is_head))| !is_head && path.len() <= LONGEST_TARGET);
         let gets = gets.map(|(index, (path, _))| (path.as_str(), counts.get(&index).copied().unwrap_or(0)));
         let mut samples = collect(gets, host);
+        if samples.seen == 0 {
+            return Err(io::Error::other(replay.nothing()));
+        }
         if replay.unreadable > 0 {
             samples
                 .remarks
                 .push(format!("{} lines of the log are no requests and were passed over", replay.unreadable));
         }
-        if samples.seen > 0 {
-            samples
-                .remarks
-                .push("a log has no cookies: the requests are those of visitors who are not signed in".into());
-        }
+        samples.remarks.push("a log has no cookies: the requests are those of visitors who are not signed in".into());
         Ok(samples)
     }
 
