@@ -58,7 +58,7 @@ module Bench
       rows = loads.flat_map do |load|
         ways.each_with_index.filter_map do |way, i|
           cells = @by_ruby.values.map { |runs| timed_cell(runs.range(load, way, i.zero? ? figure : "#{figure}_ratio"), figure, i.zero?) }
-          [*(i.zero? ? load : ["", ""]), way, *cells] if cells.any? { |cell| !cell.empty? }
+          [*(i.zero? ? load.first(2) : ["", ""]), way, *cells] if cells.any? { |cell| !cell.empty? }
         end
       end
       by_ruby(%w[page load way], rows)
