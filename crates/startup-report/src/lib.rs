@@ -23,6 +23,8 @@ use unix_user::RunAs;
 pub enum Step {
     Found,
     Bundler,
+    /// Shown only where it was begun.
+    Settings,
     Boot,
     Preload,
     Fork,

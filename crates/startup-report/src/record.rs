@@ -14,14 +14,15 @@ const OUTPUT_LINES: usize = 200;
 const OUTPUT_BYTES: usize = 64 * 1024;
 
 impl Step {
-    pub const ALL: [Step; 7] =
-        [Step::Found, Step::Bundler, Step::Boot, Step::Preload, Step::Fork, Step::Ready, Step::Check];
+    pub const ALL: [Step; 8] =
+        [Step::Found, Step::Bundler, Step::Settings, Step::Boot, Step::Preload, Step::Fork, Step::Ready, Step::Check];
 
     /// The protocol's and the log's name of the step.
     pub fn name(self) -> &'static str {
         match self {
             Step::Found => "found",
             Step::Bundler => "bundler",
+            Step::Settings => "settings",
             Step::Boot => "boot",
             Step::Preload => "preload",
             Step::Fork => "fork",
@@ -39,6 +40,7 @@ impl Step {
         match self {
             Step::Found => "find the application",
             Step::Bundler => "set up its gems",
+            Step::Settings => "read config/puma.rb",
             Step::Boot => "load the application",
             Step::Preload => "eager-load its code",
             Step::Fork => "start workers",
@@ -118,7 +120,10 @@ impl StartupReport {
         let open = self.steps.iter().rev().find(|record| record.took.is_none());
         let last_done = self.steps.iter().map(|record| record.step).max();
         open.map(|record| record.step)
-            .or_else(|| Step::ALL.into_iter().find(|step| last_done.is_none_or(|last| *step > last)))
+            .or_else(|| {
+                let next = |step: &Step| *step != Step::Settings && last_done.is_none_or(|last| *step > last);
+                Step::ALL.into_iter().find(next)
+            })
             .or(Some(Step::Ready))
     }
 
@@ -137,7 +142,8 @@ impl StartupReport {
                 None => Mark::NotReached,
             }
         };
-        let shown = |step: &Step| *step != Step::Check || last == Some(Step::Check);
+        let is_begun = |step: Step| failed == Some(step) || self.steps.iter().any(|record| record.step == step);
+        let shown = |step: &Step| !matches!(step, Step::Settings | Step::Check) || is_begun(*step);
         Step::ALL.into_iter().filter(shown).map(|step| (step, mark(step))).collect()
     }
 

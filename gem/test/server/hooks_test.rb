@@ -36,10 +36,10 @@ class HooksTest < Paceline::Test
     started(config) do |front, frame|
       assert_equal F::LOADED, frame.type, frame.payload
       workers = [1, 2].map { |index| front.fork_worker(index: index).tap { |worker| worker.await(F::READY) } }
-      assert_equal ["before_fork boot:1 old_name thread", "before_fork boot:2 old_name thread"], workers.map { |worker| body(worker) }
+      assert_equal ["before_fork boot:0 old_name thread", "before_fork boot:1 old_name thread"], workers.map { |worker| body(worker) }
       workers[1].control.send(F::DRAIN)
       assert_equal [workers[1].pid.to_s, "0"], front.control.await(F::EXITED).fields
-      assert_equal "thread_exit\nshutdown:2\n", workers[1].outputs["stdout"].read
+      assert_equal "thread_exit\nshutdown:1\n", workers[1].outputs["stdout"].read
     end
   end
 

@@ -64,7 +64,7 @@ use crate::{
         incidents::Incidents,
     },
     caching::auto::Reporter,
-    config::SiteConfig,
+    config::{RubyProcess, SiteConfig},
     observe::{log::Log, metrics},
     workers::{
         dispatch::queue::{Complaint, Queue, WorkerId},
@@ -83,6 +83,8 @@ pub struct Context {
     pub state: watch::Sender<State>,
     /// Control socket of a preloader that was there before the front (`rackup -s paceline`).
     pub adopted: Option<UnixStream>,
+    /// The process that has read config/puma.rb, for the first start.
+    pub reader: Option<RubyProcess>,
     pub reaper: Reaper,
     pub log: Log,
     pub metrics: Arc<metrics::Site>,
@@ -126,7 +128,7 @@ const SHORT_LIFE: Duration = Duration::from_secs(5);
 /// How long a worker with a stuck thread gets to say where it is.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a preloader gets to end by itself.
-const PRELOADER_END: Duration = Duration::from_secs(2);
+const PRELOADER_END: Duration = Duration::from_secs(30);
 /// Longest pause between two attempts to start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     apps::incidents::{InHand, Incidents},
     caching::auto::Reporter,
-    config::SiteConfig,
+    config::{RubyProcess, SiteConfig},
     observe::{log::Log, metrics, reservoir::Reservoir},
     workers::dispatch::{
         expectations::label,
@@ -118,7 +118,7 @@ impl App {
     /// loop.
     pub fn new(
         site: SiteConfig,
-        adopted: Option<std::os::unix::net::UnixStream>,
+        reader: Option<RubyProcess>,
         reaper: Reaper,
         log: Log,
         metrics: Arc<metrics::Site>,
@@ -126,6 +126,11 @@ impl App {
         popular: Popular,
     ) -> Arc<App> {
         let threads = StreamThreads { threads: site.threads, spare: site.stream_threads };
+        // One that has started this server holds the application already.
+        let (adopted, reader) = match reader {
+            Some(RubyProcess { control, child: None }) => (Some(control), None),
+            reader => (None, reader),
+        };
         let (queue, log) = (Queue::with_streams(site.queue_max, threads), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
@@ -153,6 +158,7 @@ impl App {
             processes,
             state,
             adopted,
+            reader,
             reaper,
             log,
             metrics,

@@ -35,7 +35,7 @@ use crate::{
         },
     },
 };
-use startup_report::{Failure, StartupReport, Step};
+use startup_report::{StartupReport, Step};
 use unix_user::RunAs;
 
 /// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that
@@ -235,6 +235,11 @@ impl Generation {
         self.fork_due = (self.forking > 0).then(|| Instant::now() + self.fork_time);
     }
 
+    /// Says that its workers serve. Told once.
+    pub async fn booted(&mut self) {
+        self.send(&encode(kind::BOOTED, |_| {})).await;
+    }
+
     /// Asks a preloader that loads where it is; it prints the answer.
     pub async fn ask_backtrace(&mut self) {
         self.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, "0"))).await;
@@ -369,24 +374,6 @@ fn forward(generation: u64, worker: Option<WorkerId>, mut reader: ControlReader,
             }
         }
     });
-}
-
-/// A FAILED frame as the report wants it.
-pub fn failure(payload: &[u8]) -> (Option<Step>, Failure) {
-    let pairs: HashMap<String, String> = fields::pairs(payload)
-        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()))
-        .collect();
-    let given = |name: &str| pairs.get(name).filter(|value| !value.is_empty()).cloned();
-    let failure = Failure::Exception {
-        class: given("class").unwrap_or_default(),
-        message: given("message").unwrap_or_default(),
-        file: given("file").map(PathBuf::from),
-        line: given("line").and_then(|line| line.parse().ok()),
-        backtrace: given("backtrace").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
-        cause: given("cause"),
-        detail: given("detail"),
-    };
-    (given("step").and_then(|name| Step::from_name(&name)), failure)
 }
 
 impl From<PreloaderProcess> for (UnixStream, Option<(i32, OwnedFd, OwnedFd)>) {

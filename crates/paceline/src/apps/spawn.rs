@@ -4,9 +4,9 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    io,
+    io::{self, Write},
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
@@ -16,8 +16,14 @@ use std::{
 use ring::digest::{Context, SHA256};
 use rustix::io::{fcntl_setfd, FdFlags};
 
-use super::tuning;
-use crate::config::SiteConfig;
+use super::{found::StartableApp, tuning};
+use crate::{
+    config::{RubyChild, RubyProcess, SiteConfig, StartRuby},
+    workers::protocol::{
+        fields,
+        frame::{encode, kind},
+    },
+};
 use unix_user::{self, RunAs};
 
 /// A preloader that was started.
@@ -105,6 +111,107 @@ pub fn preloader_with(
     })
 }
 
+/// Starts the process that reads config/puma.rb, as the one that loads the application: it may become that.
+pub struct Readers;
+
+impl StartRuby for Readers {
+    fn start(&self, site: &SiteConfig, run_as: RunAs, names_environment: bool) -> io::Result<RubyProcess> {
+        let gemfile = match StartableApp::at(site) {
+            Ok(found) => found.gemfile(site),
+            Err(_) => Some(site.root.join("Gemfile")).filter(|path| path.is_file()),
+        };
+        let mut given = BTreeMap::new();
+        let spawned = preloader_with(site, &site.root, run_as, |env| {
+            if !names_environment {
+                let ambient = |name: &OsString| {
+                    std::env::var_os(name).is_some() || site.env.contains_key(&*name.to_string_lossy())
+                };
+                env.retain(|name, _| !ENVIRONMENTS.iter().any(|one| name == *one) || ambient(name));
+            }
+            given.clone_from(env);
+        })?;
+        let child = RubyChild {
+            pid: spawned.pid,
+            stdout: spawned.stdout,
+            stderr: spawned.stderr,
+            run_as: spawned.run_as,
+            ruby: site.ruby.clone(),
+            root: site.root.canonicalize()?,
+            gemfile,
+            env: given,
+        };
+        Ok(RubyProcess { control: spawned.control, child: Some(child) })
+    }
+
+    #[allow(unsafe_code)]
+    fn adopted(&self, fd: i32) -> Option<UnixStream> {
+        if fd < 3 || !Path::new(&format!("/proc/self/fd/{fd}")).exists() {
+            return None;
+        }
+        // SAFETY: our parent opened this descriptor for us and named it on the command line; it was just seen to be open,
+        // and settings are loaded once by a server that is started so, so nothing else owns it.
+        let socket = unsafe { UnixStream::from_raw_fd(fd) };
+        fcntl_setfd(&socket, FdFlags::CLOEXEC).ok()?;
+        Some(socket)
+    }
+}
+
+const ENVIRONMENTS: [&str; 3] = ["RACK_ENV", "RAILS_ENV", "APP_ENV"];
+/// What counts when a program begins, and can't be changed in it.
+const AT_BEGINNING: [&str; 6] = ["RUBY", "MALLOC", "LD_", "GLIBC", "GEM_", "BUNDLE"];
+
+/// The process that has read config/puma.rb, as the one that loads `found`. None: it was started otherwise than that
+/// would be, or is gone; then it ends.
+pub fn reader(
+    process: RubyProcess,
+    site: &SiteConfig,
+    found: &StartableApp,
+    run_as: &RunAs,
+    change: impl FnOnce(&mut BTreeMap<OsString, OsString>),
+) -> Option<PreloaderProcess> {
+    let RubyProcess { mut control, child } = process;
+    let child = child?;
+    let mut env = environment(site, run_as);
+    let notice = tuning::apply(&site.tuning, &mut env);
+    change(&mut env);
+    let at_beginning = |name: &OsStr| {
+        let text = name.to_string_lossy();
+        AT_BEGINNING.iter().any(|begin| text.starts_with(begin))
+    };
+    let of = |env: &BTreeMap<OsString, OsString>| -> BTreeMap<OsString, OsString> {
+        env.iter().filter(|(name, _)| at_beginning(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let is_alive = {
+        let mut byte = [0; 1];
+        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+        matches!(rustix::net::recv(&control, &mut byte, flags), Err(rustix::io::Errno::AGAIN))
+    };
+    let is_same = child.run_as == *run_as
+        && child.ruby == site.ruby
+        && child.root == found.root
+        && child.gemfile == found.gemfile(site)
+        && of(&child.env) == of(&env);
+    if !is_alive || !is_same {
+        return None;
+    }
+    let frame = encode(kind::ENVIRONMENT, |out| {
+        for (name, value) in env.iter().filter(|(name, value)| child.env.get(*name) != Some(*value)) {
+            if name != "PACELINE_CONTROL_FD" {
+                fields::put_pair(out, name.as_encoded_bytes(), value.as_encoded_bytes());
+            }
+        }
+    });
+    control.write_all(&frame).ok()?;
+    Some(PreloaderProcess {
+        pid: child.pid,
+        control,
+        stdout: child.stdout,
+        stderr: child.stderr,
+        run_as: child.run_as,
+        notice,
+    })
+}
+
 /// What the processes of a site find in their environment.
 pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsString> {
     let mut env = unix_user::env(run_as);
@@ -118,7 +225,7 @@ pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsSt
     for name in MANAGERS {
         env.remove(OsStr::new(name));
     }
-    for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {
+    for name in ENVIRONMENTS {
         env.insert(name.into(), site.environment.clone().into());
     }
     env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     apps::incidents::Incidents,
-    config::SiteConfig,
+    config::{RubyProcess, SiteConfig},
     observe::log::{Log, LogConfig},
 };
 use startup_report::StartupReport;
@@ -35,12 +35,12 @@ impl Trial {
     }
 
     /// Starts the site's app with one worker and nothing beside it. Err: the report of the start that failed.
-    pub fn start(&self, site: &SiteConfig) -> Result<(), Arc<StartupReport>> {
+    pub fn start(&self, site: &SiteConfig, reader: Option<RubyProcess>) -> Result<(), Arc<StartupReport>> {
         let site = SiteConfig { workers: 1, processes: Vec::new(), ..site.clone() };
         self.runtime.block_on(async {
             let (log, incidents) = (self.log.clone(), Incidents::forgetful());
             let no_pages = Arc::new(|_| Vec::new());
-            let app = App::new(site, None, self.reaper.clone(), log, Arc::default(), incidents, no_pages);
+            let app = App::new(site, reader, self.reaper.clone(), log, Arc::default(), incidents, no_pages);
             app.order(Order::Start);
             app.started().await;
             let state = app.state();

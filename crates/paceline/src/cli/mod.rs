@@ -15,7 +15,7 @@ mod systemd;
 use std::{
     ffi::OsString,
     io::{IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -82,6 +82,9 @@ pub fn main() -> ExitCode {
         // Of a server that takes over it is known by the other's pid: also to who has handed it sockets.
         pid: inheritance.as_ref().map_or_else(std::process::id, |inherited| inherited.identity() as u32),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        in_container: std::process::id() == 1
+            || ["/.dockerenv", "/run/.containerenv"].iter().any(|file| Path::new(file).exists()),
+        ruby: &crate::apps::spawn::Readers,
     };
     match parse(std::env::args_os(), &around) {
         Ok(command) => run(command, inheritance),
@@ -113,7 +116,7 @@ fn run(command: Command, inheritance: Option<Inheritance>) -> ExitCode {
         Command::Check(config) => match Trial::new() {
             Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
                 let colour = std::io::stdout().is_terminal();
-                trial.start(site).map_err(|report| startup_report::text::render(&report, colour))
+                trial.start(site, config.reader.take()).map_err(|report| startup_report::text::render(&report, colour))
             }),
             Err(why) => exit(CliExit::Wrong(vec![why.to_string()])),
         },
@@ -139,7 +142,11 @@ fn exit(end: CliExit) -> ExitCode {
         }
         CliExit::Wrong(lines) => {
             for line in lines {
-                eprintln!("paceline: {line}");
+                // A report has its own heading.
+                match line.trim_end().contains('\n') {
+                    true => eprintln!("{}", line.trim_end()),
+                    false => eprintln!("paceline: {line}"),
+                }
             }
             ExitCode::from(WRONG)
         }

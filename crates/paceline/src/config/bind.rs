@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{value::ValueError, Bind, CertificatePair, Listening};
+use super::{value::ValueError, Bind, CertificatePair, Listening, ProxyProtocol};
 
 /// Why there can't be a listener at an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,10 +41,12 @@ pub enum BindFault {
     AbstractSocket,
     #[error("umask must be an octal number like 0111")]
     Umask,
-    #[error("proxy_protocol must be 0 or 1")]
+    #[error("proxy_protocol must be 0, 1 or optional")]
     ProxyProtocol,
     #[error("client certificates (ca, verify_mode) are not supported; remove these parameters")]
     ClientCertificates,
+    #[error("TLS needs a certificate: name cert and key, or add [[tls]] to paceline.toml")]
+    NoCertificate,
     #[error("cert and key belong together, like ssl://0.0.0.0:443?cert=shop.pem&key=shop.key")]
     IncompletePair,
 }
@@ -91,8 +93,9 @@ pub fn parse(text: &str, base: &Path) -> Result<Listening, BindError> {
     let at = |fault: BindFault| BindError { address: text.to_owned(), fault };
     let tls = matches!(scheme, "ssl" | "https").then(|| certificates(&query, base)).transpose().map_err(at)?;
     let proxy_protocol = match query.get("proxy_protocol").as_deref() {
-        None | Some("0" | "false") => false,
-        Some("1" | "true") => true,
+        None | Some("0" | "false") => ProxyProtocol::Off,
+        Some("1" | "true") => ProxyProtocol::Required,
+        Some("optional") => ProxyProtocol::Optional,
         Some(_) => return Err(at(BindFault::ProxyProtocol)),
     };
     Ok(Listening { bind: bind.map_err(at)?, tls, proxy_protocol, h2c: scheme == "h2c" })
@@ -182,7 +185,7 @@ mod tests {
             ("x", "must have a port"),
             ("ssl://0.0.0.0:443?key=k", "belong together"),
             ("ssl://0.0.0.0:443?cert=c&key=k&verify_mode=peer&ca=x", "client certificates"),
-            ("tcp://:1?proxy_protocol=v2", "must be 0 or 1"),
+            ("tcp://:1?proxy_protocol=v2", "must be 0, 1 or optional"),
             ("unix://", "must have a socket file, like unix:///run/shop.sock"),
             ("unix://@hidden", "abstract"),
             ("unix:///a?umask=9", "octal"),
@@ -201,12 +204,17 @@ mod tests {
         let bind = Bind::Tcp("0.0.0.0:443".parse().expect("address"));
         let pair = CertificatePair { cert: "/app/a b.pem".into(), key: "/etc/k".into() };
         for (text, tls, proxy_protocol) in [
-            ("ssl://0.0.0.0:443?cert=a%20b.pem&key=/etc/k&no_tlsv1=true&verify_mode=none", Some(vec![pair]), false),
-            ("https://0.0.0.0:443", Some(vec![]), false),
-            ("https://0.0.0.0:443?proxy_protocol=1", Some(vec![]), true),
-            ("tcp://0.0.0.0:443?proxy_protocol=true", None, true),
-            ("tcp://0.0.0.0:443?proxy_protocol=0", None, false),
-            ("h2c://0.0.0.0:443", None, false),
+            (
+                "ssl://0.0.0.0:443?cert=a%20b.pem&key=/etc/k&no_tlsv1=true&verify_mode=none",
+                Some(vec![pair]),
+                ProxyProtocol::Off,
+            ),
+            ("https://0.0.0.0:443", Some(vec![]), ProxyProtocol::Off),
+            ("https://0.0.0.0:443?proxy_protocol=1", Some(vec![]), ProxyProtocol::Required),
+            ("tcp://0.0.0.0:443?proxy_protocol=true", None, ProxyProtocol::Required),
+            ("tcp://0.0.0.0:443?proxy_protocol=0", None, ProxyProtocol::Off),
+            ("tcp://0.0.0.0:443?proxy_protocol=optional", None, ProxyProtocol::Optional),
+            ("h2c://0.0.0.0:443", None, ProxyProtocol::Off),
         ] {
             let expected = Listening { bind: bind.clone(), tls, proxy_protocol, h2c: text.starts_with("h2c:") };
             assert_eq!(parse(text, Path::new("/app")), Ok(expected), "{text}");

@@ -10,14 +10,15 @@ use super::{
     automatic, control_web,
     environment::{self, FromEnvironment},
     layer::{Layer, View},
-    live_reload,
+    listening, live_reload,
     paceline_toml::{self, FromToml, Role},
     proxied,
-    puma::{self, FromPuma, PumaError, PumaScript},
+    puma::{FromPuma, PumaReader, RubyProcess, StartRuby},
+    puma_file::{add_processes, from_puma, usual_puma},
     resolve::{self, Sources},
     rule,
     value::Value,
-    AppKind, Bind, CacheDisk, Config, Listening, SiteConfig,
+    AppKind, Bind, CacheDisk, Config, Listening, ProxyProtocol, SiteConfig,
 };
 use crate::caching::auto::Mode;
 use unix_user::{self, Author, Provenance, Refused, RunAs};
@@ -28,6 +29,10 @@ pub struct Surroundings<'a> {
     pub cwd: PathBuf,
     pub pid: u32,
     pub cores: usize,
+    /// Whether this is a container: what listens on loopback alone can't be reached there.
+    pub in_container: bool,
+    /// Who starts the Ruby that reads config/puma.rb.
+    pub ruby: &'a dyn StartRuby,
 }
 
 /// What the command line said.
@@ -89,6 +94,9 @@ struct Read {
     handed_over: Vec<Bind>,
     toml: FromToml,
     puma: FromPuma,
+    /// config/puma.rb, as messages name it, and the process that has read it.
+    puma_file: String,
+    reader: Option<RubyProcess>,
     /// The account that may have written the files, if that is not the server's own.
     written_by: Option<u32>,
     notices: Vec<String>,
@@ -116,39 +124,67 @@ fn read(flags: Flags, dir: &Path, around: &Surroundings) -> Result<Read, ConfigE
     let mut notices = flags.notices;
     notices.append(&mut environment.notices);
     let mut problems = environment.problems;
+    let is_none = flags.config_file == ConfigFile::None;
 
     let said = View::new(vec![&flag_layer, &environment.layer], around.cores);
     let user = said.text("user");
-    let paths = settings_files(&flags.config_file, &flag_layer, &environment.layer, dir, around);
-    let [toml_file, puma_file] = paths.map(|path| {
-        let author = or_problem(author(path.as_deref(), dir, user.as_deref()), &mut problems);
+    let settings_file = |path: Option<PathBuf>, problems: &mut Vec<String>| {
+        let author = or_problem(author(path.as_deref(), dir, user.as_deref()), problems);
         path.zip(author).map(|(path, author)| SettingsFile { path, author })
-    });
-    let toml = toml_file.as_ref().map_or_else(Default::default, |file| {
+    };
+    let toml_file = settings_file(usual_toml(&flags.config_file, dir, around), &mut problems);
+    let mut toml = toml_file.as_ref().map_or_else(Default::default, |file| {
         from_toml(&file.path, &around.cwd, &file.author.run_as()).unwrap_or_else(|mut wrong| {
             problems.append(&mut wrong);
             FromToml::default()
         })
     });
-    let mut puma = puma_file
-        .as_ref()
-        .map_or_else(FromPuma::default, |file| or_problem(from_puma(file, &said, user.as_deref(), dir), &mut problems));
     problems.extend(toml_file.iter().flat_map(|file| refuse_roots_own(file, &toml)));
+    let puma_path = match flags.config_file {
+        ConfigFile::Puma(path) => Some(around.cwd.join(path)),
+        ConfigFile::None => None,
+        _ => usual_puma(&[&flag_layer, &environment.layer], &toml, dir, around.cores),
+    };
+    let puma_file = settings_file(puma_path, &mut problems);
+    let (mut puma, mut reader) = (FromPuma::default(), None);
+    if let (Some(file), true) = (&puma_file, problems.is_empty()) {
+        let layers = toml.sites.iter().map(|own| &own.layer).chain([&toml.layer]);
+        let said = View::new([&flag_layer, &environment.layer].into_iter().chain(layers).collect(), around.cores);
+        let read = from_puma((&file.path, &file.author), &said, user.as_deref(), dir, flags.adopt_control_fd, around);
+        if let Some((read, process)) = or_problem(read.map(Some), &mut problems) {
+            (puma, reader) = (read, Some(process));
+        }
+    } else if let Some(control) = flags.adopt_control_fd.and_then(|fd| around.ruby.adopted(fd)) {
+        reader = Some(RubyProcess { control, child: None });
+    }
     notices.extend(puma_file.iter().flat_map(|file| ignore_roots_own(file, &mut puma.layer)));
     if !problems.is_empty() {
         return Err(problems.into());
     }
     notices.append(&mut puma.notices);
+    add_processes(&mut toml.layer, &puma.layer);
     let written_by =
         [&toml_file, &puma_file].into_iter().flatten().find_map(|file| file.author.account()).map(|own| own.uid);
+    let shown = |file: &SettingsFile| file.path.strip_prefix(dir).unwrap_or(&file.path).display().to_string();
+    let puma_shown = puma_file.as_ref().map(shown).unwrap_or_default();
     if let (Some(file), false) = (puma_file, flag_layer.has("puma_config")) {
         puma.layer.set("puma_config", Value::Path(file.path));
     }
-    if flags.config_file == ConfigFile::None {
+    if is_none {
         puma.layer.set("puma_config", Value::Off);
     }
     let FromEnvironment { layer: environment, handed_over, .. } = environment;
-    Ok(Read { flags: flag_layer, environment, handed_over, toml, puma, written_by, notices })
+    Ok(Read {
+        flags: flag_layer,
+        environment,
+        handed_over,
+        toml,
+        puma,
+        puma_file: puma_shown,
+        reader,
+        written_by,
+        notices,
+    })
 }
 
 /// The result, or nothing and one problem more.
@@ -159,32 +195,13 @@ fn or_problem<T: Default, E: fmt::Display>(result: Result<T, E>, problems: &mut 
     })
 }
 
-/// The paceline.toml and the config/puma.rb to read: one of them at most.
-fn settings_files(
-    config_file: &ConfigFile,
-    flags: &Layer,
-    environment: &Layer,
-    dir: &Path,
-    around: &Surroundings,
-) -> [Option<PathBuf>; 2] {
+/// The paceline.toml to read.
+fn usual_toml(config_file: &ConfigFile, dir: &Path, around: &Surroundings) -> Option<PathBuf> {
     match config_file {
-        ConfigFile::Usual if dir.join("paceline.toml").is_file() => [Some(dir.join("paceline.toml")), None],
-        ConfigFile::Usual => [None, usual_puma(flags, environment, dir, around.cores)],
-        ConfigFile::Toml(path) => [Some(around.cwd.join(path)), None],
-        ConfigFile::Puma(path) => [None, Some(around.cwd.join(path))],
-        ConfigFile::None => [None, None],
+        ConfigFile::Usual => Some(dir.join("paceline.toml")).filter(|path| path.is_file()),
+        ConfigFile::Toml(path) => Some(around.cwd.join(path)),
+        ConfigFile::Puma(_) | ConfigFile::None => None,
     }
-}
-
-/// What a config/puma.rb says, evaluated with its author's rights. `said`: by flags and environment.
-fn from_puma(file: &SettingsFile, said: &View<'_>, user: Option<&str>, dir: &Path) -> Result<FromPuma, PumaError> {
-    let asking = PumaScript {
-        ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
-        dir,
-        environment: said.given("environment").map(|_| said.environment()),
-        run_as: file.author.evaluates_as(user)?,
-    };
-    puma::read(&file.path, &asking)
 }
 
 /// Problems: settings that are root's own in a paceline.toml that belongs to somebody else.
@@ -221,13 +238,18 @@ fn settle(
 ) -> Result<Config, ConfigError> {
     let mut notices = std::mem::take(&mut read.notices);
     let handed_over = std::mem::take(&mut read.handed_over);
+    let as_puma = resolve::as_puma(&read.puma.layer, &read.toml.layer, &read.toml.sites);
     let sources = Sources {
         flags: &read.flags,
+        as_puma: &as_puma,
         environment: &read.environment,
         toml: &read.toml.layer,
         puma: &read.puma.layer,
+        puma_file: &read.puma_file,
         cores: around.cores,
+        in_container: around.in_container,
     };
+    notices.extend(sources.overruled());
     let server = sources.server();
     let mut problems = Vec::new();
     let sites_dir = server.path("sites");
@@ -236,12 +258,17 @@ fn settle(
     if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
         problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());
     }
-    let mut given = or_problem(sources.binds(root, &mut notices), &mut problems);
+    let has_certificates = !read.toml.tls.is_empty();
+    let mut given = or_problem(sources.binds(root, has_certificates, &mut notices), &mut problems);
+    if read.puma.proxy_protocol {
+        let plain = given.iter_mut().filter(|one| one.proxy_protocol == ProxyProtocol::Off);
+        plain.for_each(|one| one.proxy_protocol = ProxyProtocol::Optional);
+    }
     let automatic = automatic::settings(&sources, &read.toml.sites, &sites, around.env).unwrap_or_else(|mut wrong| {
         problems.append(&mut wrong);
         None
     });
-    problems.append(&mut resolve::share_certificates(&mut given, &read.toml.tls, automatic.is_some(), &mut notices));
+    problems.append(&mut listening::share_certificates(&mut given, &read.toml.tls, automatic.is_some(), &mut notices));
     let cache_disk = or_problem(cache_disk(&server, &sites, sites_dir.is_some()), &mut problems);
     let control_web = or_problem(control_web::settings(&server), &mut problems);
     let serves_by_itself =
@@ -290,6 +317,7 @@ fn settle(
         site_defaults,
         notices,
         adopt_control_fd,
+        reader: PumaReader::new(read.reader.take()),
     })
 }
 
@@ -410,19 +438,11 @@ fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<
 }
 
 /// Without `.` and a slash at the end; where there is a `..`, what it leads to.
-fn plain(dir: &Path) -> PathBuf {
+pub fn plain(dir: &Path) -> PathBuf {
     match dir.components().any(|part| part == Component::ParentDir) {
         true => dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()),
         false => dir.components().collect(),
     }
-}
-
-fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> Option<PathBuf> {
-    let view = View::new(vec![flags, environment], cores);
-    if view.given("sites").is_some() {
-        return None;
-    }
-    resolve::puma_config(view.given("puma_config"), dir, view.environment())
 }
 
 /// Messages name the file as somebody in `cwd` would.

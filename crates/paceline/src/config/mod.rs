@@ -14,6 +14,7 @@ mod docs;
 mod environment;
 mod groups;
 mod layer;
+mod listening;
 mod live_reload;
 mod load;
 mod option;
@@ -34,6 +35,7 @@ mod process;
 mod process_settings;
 mod proxied;
 mod puma;
+mod puma_file;
 mod resolve;
 pub mod rule;
 mod scheduled_rule;
@@ -57,6 +59,7 @@ pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
 pub use options::{all as all_options, removed, Opt, Preset, Scope, GROUPS};
 pub use process::{ProcessConfig, Restart};
 pub use process_settings::with_settings;
+pub use puma::{PumaReader, RubyChild, RubyProcess, StartRuby};
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
 pub use tuned_settings::{without_tuned, TunedSettings};
@@ -120,6 +123,8 @@ pub struct Config {
     pub notices: Vec<String>,
     /// `--adopt-control-fd N`: the server was started by a Ruby process that stays in charge of this socket pair.
     pub adopt_control_fd: Option<i32>,
+    /// The process that has read config/puma.rb, or has started the server.
+    pub reader: PumaReader,
 }
 
 /// What the page cache may take of a disk.
@@ -148,16 +153,25 @@ pub struct Listening {
     pub bind: Bind,
     /// The certificates to serve TLS with, the default first. None: no TLS.
     pub tls: Option<Vec<CertificatePair>>,
-    /// Each connection begins with a PROXY protocol header.
-    pub proxy_protocol: bool,
+    pub proxy_protocol: ProxyProtocol,
     /// Nothing but HTTP/2 is spoken, without TLS.
     pub h2c: bool,
 }
 
 impl From<Bind> for Listening {
     fn from(bind: Bind) -> Listening {
-        Listening { bind, tls: None, proxy_protocol: false, h2c: false }
+        Listening { bind, tls: None, proxy_protocol: ProxyProtocol::Off, h2c: false }
     }
+}
+
+/// Whether connections begin with a PROXY protocol header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    Off,
+    /// One that does not is from whom it is from, as with Puma's `set_remote_address proxy_protocol: :v1`.
+    Optional,
+    /// One that does not is closed.
+    Required,
 }
 
 /// How a site puts pages together.

@@ -63,8 +63,8 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
         "Address to listen on, such as tcp://127.0.0.1:8080 or unix:///run/shop.sock. It can be tcp://HOST:PORT, https://HOST:PORT with the certificates of \
         [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, h2c://HOST:PORT for HTTP/2 without TLS and nothing else, unix:///PATH (?umask=0111 is optional), or an IP \
-        address, which gets its port from `port`. With ?proxy_protocol=1 each connection must begin with a PROXY protocol header, version 1 or 2. Can be given \
-        several times.")
+        address, which gets its port from `port`. [::] takes IPv4 too. With ?proxy_protocol=1 each connection must begin with a PROXY protocol header, version 1 \
+        or 2; with ?proxy_protocol=optional it may. Can be given several times.")
         .preset(Unset("`address` and `port`")).common(Some('b'), "bind")
         .risk("An address beyond loopback makes the server reachable from other machines, in development too, where error pages show source code. A Unix socket is \
         protected only by its file permissions."),
@@ -201,7 +201,8 @@ static OPTIONS: &[Opt] = &[
         count, env, dir, stop_signal, stop_timeout, restart and restart_with_app; see docs/processes.md. Programs at the top run for every site that has no \
         [[site.process]] of its own."),
     Opt::new(Site, APP, "puma_config", Kind::Path { from: From::Root, off: true },
-        "File with Puma's Ruby hooks (before_fork, before_worker_boot ...) to run, below the root. Without a paceline.toml, its settings count too.")
+        "Puma's configuration file, below the root: its hooks (before_fork, before_worker_boot ...) run, and its settings count where paceline.toml says nothing. See \
+        Coming from Puma.")
         .preset(Unset("config/puma/ENVIRONMENT.rb or config/puma.rb, if it exists")),
     Opt::new(Site, APP, "on_demand", Kind::Bool,
         "Start the application with its first request, not with the server.")
@@ -432,7 +433,7 @@ static OPTIONS: &[Opt] = &[
         .fixed("30s").flag("head-timeout"),
     Opt::new(Server, CLIENTS, "keepalive_timeout", time(10, DAY),
         "How long a connection stays open between an answer and the next request.")
-        .fixed("60s").flag("keepalive-timeout")
+        .fixed("60s").env(&["PUMA_PERSISTENT_TIMEOUT"]).flag("keepalive-timeout")
         .risk("A proxy in front must close its idle connections earlier than this, or it sends requests on closed ones."),
     Opt::new(Server, CLIENTS, "body_timeout", time(10, DAY),
         "Answer 408 if fewer than `body_progress` bytes of a request body arrive in this much time of waiting. Only waiting counts: a long upload may take as long \

@@ -92,6 +92,16 @@ pub enum ProcessError {
     Variable(String),
 }
 
+impl ProcessConfig {
+    /// With this name and command, and otherwise as by default. None: the command is none.
+    pub fn of_command(name: &str, command: &str) -> Option<ProcessConfig> {
+        let mut table = toml_edit::Table::new();
+        table.insert("name", toml_edit::value(name));
+        table.insert("command", toml_edit::value(command));
+        process(&table).ok()
+    }
+}
+
 /// Each table as a process. None: no tables.
 pub fn tables(item: &Item) -> Option<Result<Vec<ProcessConfig>, ProcessError>> {
     let tables = tables_of(item)?;

@@ -4,18 +4,17 @@
 use std::path::Path;
 
 use super::{
-    auto_cache,
-    bind::{self, BindError, BindFault},
-    cache_rule, control_web,
+    auto_cache, cache_rule, control_web,
     discovery::Inherited,
     layer::{is_development, Layer, View},
     live_reload,
     option_checks::parse_network,
+    options::named,
     paceline_toml::TomlTable,
     scheduled_rule, tuned_settings,
     value::Value,
-    AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, EsiConfig, Http2Config, Listening,
-    RubyTuning, SelfTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
+    AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig, Http2Config, RubyTuning, SelfTuning, SiteConfig,
+    TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
@@ -30,23 +29,41 @@ use crate::{
 use egress::Policy;
 use http_guard::{guard::Timeouts, strict::Limits};
 
+/// What Puma takes from its file whatever its variables say (WEB_CONCURRENCY, PUMA_MAX_THREADS, PUMA_PERSISTENT_TIMEOUT).
+const FROM_FILE: [&str; 3] = ["workers", "threads", "keepalive_timeout"];
+/// The part of config/puma.rb that stands above the environment, where paceline.toml says nothing of it.
+pub fn as_puma(puma: &Layer, toml: &Layer, tables: &[TomlTable]) -> Layer {
+    let mut layer = Layer::default();
+    let is_free = |key: &str| !toml.has(key) && !tables.iter().any(|table| table.layer.has(key));
+    for key in FROM_FILE.into_iter().filter(|key| is_free(key)) {
+        if let Some(value) = puma.get(key) {
+            layer.set(key, value.clone());
+        }
+    }
+    layer
+}
+
 /// The sources of server-wide settings.
 pub struct Sources<'a> {
     pub flags: &'a Layer,
+    pub as_puma: &'a Layer,
     pub environment: &'a Layer,
     pub toml: &'a Layer,
     pub puma: &'a Layer,
+    /// As messages name it.
+    pub puma_file: &'a str,
     pub cores: usize,
+    pub in_container: bool,
 }
 
 impl Sources<'_> {
     pub fn server(&self) -> View<'_> {
-        View::new(vec![self.flags, self.environment, self.toml, self.puma], self.cores)
+        View::new(vec![self.flags, self.as_puma, self.environment, self.toml, self.puma], self.cores)
     }
 
     /// The view of one site, whose own table stands above the file's top level.
     pub fn site<'a>(&'a self, own: &'a Layer) -> View<'a> {
-        View::new(vec![self.flags, self.environment, own, self.toml, self.puma], self.cores)
+        View::new(vec![self.flags, self.as_puma, self.environment, own, self.toml, self.puma], self.cores)
     }
 
     /// What the sites of a directory have below their own settings.
@@ -54,46 +71,21 @@ impl Sources<'_> {
         let mut puma = self.puma.clone();
         // The server's own file is named there; each folder looks for hooks of its own.
         puma.remove("puma_config");
-        let layers = [self.flags, self.environment, self.toml].map(Layer::clone).into_iter().chain([puma]).collect();
-        Inherited { layers, cores: self.cores }
+        let layers = [self.flags, self.as_puma, self.environment, self.toml].map(Layer::clone);
+        Inherited { layers: layers.into_iter().chain([puma]).collect(), cores: self.cores }
     }
 
-    /// The strongest source that names an address or a port decides; `address` is looked up on its own.
-    pub fn binds(&self, base: &Path, notices: &mut Vec<String>) -> Result<Vec<Listening>, BindError> {
-        let view = self.server();
-        let wrong = || BindError { address: "address".into(), fault: BindFault::NotAnAddress };
-        let address = view.text("address").and_then(|text| bind::address(&text)).ok_or_else(wrong)?;
-        let port_of = |layer: &Layer| match layer.get("port") {
-            Some(Value::Int(port)) => u16::try_from(*port).ok(),
-            _ => None,
+    /// A notice for each variable that does not count, since config/puma.rb says something else.
+    pub fn overruled(&self) -> Vec<String> {
+        let differs = |key: &&&str| match (self.as_puma.get(key), self.environment.get(key)) {
+            (Some(puma), Some(variable)) => puma != variable && !self.flags.has(key),
+            _ => false,
         };
-        let default_port = u16::try_from(view.number("port")).unwrap_or(3000);
-        let Some(layer) = view.layers.iter().find(|layer| layer.has("bind") || layer.has("port")) else {
-            return Ok(vec![Bind::Tcp((address, default_port).into()).into()]);
+        let told = |key: &str| {
+            let variables = named(key).map(|option| option.env.join(", ")).unwrap_or_default();
+            format!("{}: {key} counts, as with Puma, and not the variable ({variables})", self.puma_file)
         };
-        let mut port_used = false;
-        let mut binds = Vec::new();
-        if let Some(Value::List(texts)) = layer.get("bind") {
-            for text in texts {
-                binds.push(match bind::address(text) {
-                    Some(address) => {
-                        port_used = true;
-                        Bind::Tcp((address, port_of(layer).unwrap_or(default_port)).into()).into()
-                    }
-                    None => bind::parse(text, base)?,
-                });
-            }
-        }
-        if let Some(port) = port_of(layer).filter(|_| !port_used) {
-            binds.push(Bind::Tcp((address, port).into()).into());
-        }
-        let platform = std::ptr::eq(*layer, self.environment) && view.given("address").is_none();
-        if platform && !is_development(view.environment()) {
-            notices.push(
-                "PORT listens on loopback only; set HOST=0.0.0.0 to make it reachable from other machines".into(),
-            );
-        }
-        Ok(binds)
+        FROM_FILE.iter().filter(differs).map(|key| told(key)).collect()
     }
 
     pub fn tls(&self, automatic: Option<AcmeConfig>) -> TlsConfig {
@@ -141,36 +133,6 @@ impl Sources<'_> {
             keep: view.count("log_keep"),
         }
     }
-}
-
-/// Gives TLS addresses without a certificate of their own those of the whole server.
-pub fn share_certificates(
-    binds: &mut [Listening],
-    tables: &[TomlTable],
-    automatic: bool,
-    notices: &mut Vec<String>,
-) -> Vec<String> {
-    let path = |table: &TomlTable, key: &str| match table.layer.get(key) {
-        Some(Value::Path(path)) => path.clone(),
-        _ => Default::default(),
-    };
-    let pairs: Vec<_> =
-        tables.iter().map(|table| CertificatePair { cert: path(table, "cert"), key: path(table, "key") }).collect();
-    let mut problems = Vec::new();
-    for listening in binds.iter_mut() {
-        let Some(own) = listening.tls.as_mut().filter(|own| own.is_empty()) else { continue };
-        own.extend(pairs.iter().cloned());
-        if own.is_empty() && !automatic {
-            problems.push("TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address, or tls = \"auto\" to a [[site]] with a host".into());
-        }
-    }
-    if binds.iter().all(|listening| listening.tls.is_none()) {
-        for (_, what) in [(!pairs.is_empty(), "[[tls]]"), (automatic, "tls = \"auto\"")].iter().filter(|(is, _)| *is) {
-            notices.push(format!("{what} has no effect: no address begins with https://"));
-        }
-    }
-    problems.dedup();
-    problems
 }
 
 /// Where those who look for it without being told find it, unless it was named: below the only application's root, or

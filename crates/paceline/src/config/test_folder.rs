@@ -43,5 +43,6 @@ impl Drop for Folder {
 /// Calls `work` in made-up surroundings: 8 cores, process 77, the variables given.
 pub fn around<T>(cwd: &Path, env: &[(&str, &str)], work: impl FnOnce(&Surroundings) -> T) -> T {
     let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, text)| text.to_string());
-    work(&Surroundings { env: &env, cwd: cwd.to_path_buf(), pid: 77, cores: 8 })
+    let ruby = &crate::apps::spawn::Readers;
+    work(&Surroundings { env: &env, cwd: cwd.to_path_buf(), pid: 77, cores: 8, in_container: false, ruby })
 }

@@ -97,7 +97,8 @@ fn the_stronger_source_wins() {
         (&[puma], &[], &[], 2),
         (&[puma, toml], &[], &[], 4),
         (&[puma, toml], &[("MAX_THREADS", "5")], &[], 5),
-        (&[puma], &[("MAX_THREADS", "5")], &[], 5),
+        (&[puma], &[("MAX_THREADS", "5")], &[], 2),
+        (&[puma], &[("MAX_THREADS", "5")], &[("threads", "6")], 6),
         (&[puma, toml], &[("MAX_THREADS", "5")], &[("threads", "6")], 6),
     ] {
         let config = loaded(&Folder::with(files), given, env).expect("fine");
@@ -120,8 +121,24 @@ fn addresses() {
         (&[("bind", "0.0.0.0"), ("port", "82")], &[], &[], &["0.0.0.0:82"]),
         (&[("bind", "0.0.0.0")], &[], &[], &["0.0.0.0:3000"]),
         (&[("bind", "tcp://1.2.3.4:5"), ("port", "82")], &[], &[], &["1.2.3.4:5", "127.0.0.1:82"]),
-        (&[], &[], &[puma], &["unix", "127.0.0.1:4000"]),
-        (&[], &[("PORT", "80")], &[puma], &["127.0.0.1:80"]),
+        (&[], &[], &[puma], &["127.0.0.1:4000", "unix"]),
+        (&[], &[("PORT", "80")], &[puma], &["127.0.0.1:4000", "unix"]),
+        (&[], &[("PORT", "80"), ("HOST", "0.0.0.0")], &[puma], &["0.0.0.0:4000", "unix"]),
+        (&[("port", "81")], &[("PORT", "80")], &[puma], &["127.0.0.1:81"]),
+        (
+            &[],
+            &[("PORT", "80")],
+            &[("config/puma.rb", "port 1, '0.0.0.0'\nport 2\nport 3")],
+            &["127.0.0.1:2", "127.0.0.1:3", "0.0.0.0:1"],
+        ),
+        (&[], &[("PORT", "80")], &[("config/puma.rb", "bind \"tcp://[::]:#{8080}\"")], &["[::]:8080"]),
+        (&[], &[("PORT", "80")], &[("config/puma.rb", "threads 1")], &["127.0.0.1:80"]),
+        (&[], &[("PORT", "80")], &[("paceline.toml", "bind = [\"tcp://0.0.0.0:8080\"]")], &["0.0.0.0:8080"]),
+        (&[], &[("PORT", "80")], &[("paceline.toml", "bind = [\"0.0.0.0\"]")], &["0.0.0.0:80"]),
+        (&[], &[("PORT", "80")], &[("paceline.toml", "port = 8080")], &["127.0.0.1:80"]),
+        (&[], &[("PORT", "80")], &[puma, ("paceline.toml", "port = 8080")], &["127.0.0.1:80"]),
+        (&[], &[("PORT", "80")], &[puma, ("paceline.toml", "threads = 2")], &["127.0.0.1:4000", "unix"]),
+        (&[], &[], &[puma, ("paceline.toml", "port = 8080")], &["127.0.0.1:8080"]),
         (&[], &[("LISTEN_FDS", "1"), ("LISTEN_PID", "77")], &[puma], &["fd 3"]),
     ] {
         let folder = Folder::with(files);
@@ -142,6 +159,21 @@ fn addresses() {
 fn a_platforms_port_on_loopback_is_told() {
     let folder = Folder::with(&[]);
     let told = |env: &[(&str, &str)]| loaded(&folder, &[], env).expect("fine").notices.len();
+    let of_file = |text, env: &[(&str, &str)]| {
+        let folder = Folder::with(&[("config/puma.rb", text)]);
+        loaded(&folder, &[], env).expect("fine").notices.join("\n")
+    };
+    let production = ("RAILS_ENV", "production");
+    assert!(
+        of_file("port 80", &[production]).contains("port 80 listens on this machine only; write port 80, \"0.0.0.0\"")
+    );
+    assert_eq!(of_file("port 80", &[]), "");
+    assert_eq!(of_file("port 80, '0.0.0.0'", &[production]), "");
+    assert_eq!(of_file("bind 'tcp://0.0.0.0:80'", &[production, ("PORT", "80")]), "");
+    let moved = of_file("bind 'tcp://0.0.0.0:81'", &[("PORT", "80")]);
+    assert_eq!(moved, "PORT=80 does not count, as with Puma: config/puma.rb names the addresses");
+    assert!(of_file("workers 2", &[("WEB_CONCURRENCY", "5")])
+        .contains("workers counts, as with Puma, and not the variable"));
     assert_eq!(told(&[("PORT", "80"), ("RAILS_ENV", "production")]), 1);
     assert_eq!(told(&[("PORT", "80"), ("RAILS_ENV", "production"), ("HOST", "127.0.0.1")]), 0);
     assert_eq!(told(&[("PORT", "80")]), 0);
@@ -233,7 +265,7 @@ fn config_puma_rb() {
         ("rails_6", "development", 5, 0),
         ("rails_7_1", "development", 5, 0),
         ("rails_8", "development", 3, 0),
-        ("cluster", "production", 6, 6),
+        ("cluster", "production", 6, 4),
     ] {
         let text = std::fs::read_to_string(format!("{styles}{name}.rb")).expect(name);
         let folder = Folder::with(&[("config/puma.rb", &text)]);
@@ -272,18 +304,100 @@ fn config_puma_rb_of_one_environment_and_its_mistakes() {
     let threads = |env: &[(&str, &str)]| loaded(&folder, &[], env).expect("fine").sites[0].threads;
     assert_eq!((threads(&[]), threads(&[("RAILS_ENV", "staging")])), (1, 2));
     for (text, told) in [
-        ("\nworkerz 3", "config/puma.rb:2: unknown setting workerz"),
         (
-            "threads 5000",
-            "config/puma.rb: threads 5000: must be a whole number up to 1024 (or \"MIN:MAX\"), not \"5000\"",
+            "\nworkerz 3",
+            &["NoMethodError", "undefined method `workerz'", "config/puma.rb:2", "read config/puma.rb"][..],
         ),
+        ("threads 2\n\nraise 'oh'", &["RuntimeError", "oh", "config/puma.rb:3"]),
+        ("puts 'so far'; exit 3", &["exit", "so far"]),
+        ("\ndef x", &["SyntaxError", "config/puma.rb"]),
+        ("require 'no_such_thing'", &["LoadError", "no_such_thing"]),
     ] {
         folder.write("config/puma.rb", text);
-        assert_eq!(loaded(&folder, &[], &[]).expect_err("wrong").problems, [told]);
+        let problems = loaded(&folder, &[], &[]).expect_err("wrong").problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        told.iter().for_each(|words| assert!(problems[0].contains(words), "{words}: {}", problems[0]));
     }
+    folder.write("config/puma.rb", "threads 5000\nworkers 2");
+    let site = loaded(&folder, &[], &[]).expect("nothing in it ends the start").sites.remove(0);
+    assert_eq!((site.threads, site.workers), (3, 2));
     let missing = loaded(&folder, &[("ruby", "no-such-ruby")], &[]).expect_err("no Ruby").problems;
     assert!(missing[0].starts_with("no-such-ruby: not found, but config/puma.rb needs Ruby"), "{missing:?}");
     let without =
         around(&folder.0, &[], |around| load(Flags { config_file: ConfigFile::None, ..Flags::default() }, around));
     assert_eq!(without.expect("fine").sites[0].puma_config, None);
+}
+
+/// A new paceline.toml of `bin/rails generate paceline:install` has comments alone.
+#[test]
+fn a_paceline_toml_leaves_in_force_what_it_does_not_set() {
+    let puma = ("config/puma.rb", "workers 3\nthreads 8\nport 5555\npersistent_timeout 75");
+    let of = |toml: &str| {
+        let folder = Folder::with(&[puma, ("config.ru", ""), ("paceline.toml", toml)]);
+        let config = loaded(&folder, &[], &[]).expect("fine");
+        let site = &config.sites[0];
+        let Bind::Tcp(address) = &config.binds[0].bind else { panic!("an address") };
+        (site.workers, site.threads, address.port(), config.client.timeouts.idle.as_secs())
+    };
+    assert_eq!(of("# workers = 2\n"), (3, 8, 5555, 75));
+    assert_eq!(of("[[rule]]\npath = \"/a\"\nstatus = 404\n"), (3, 8, 5555, 75));
+    assert_eq!(of("[[site]]\nhost = \"a.test\"\n"), (3, 8, 5555, 75));
+    assert_eq!(of("workers = 2"), (2, 8, 5555, 75));
+    assert_eq!(of("threads = 2\nport = 80\nkeepalive_timeout = \"5s\""), (3, 2, 80, 5));
+    assert_eq!(of("puma_config = \"off\""), (1, 3, 3000, 60));
+    let two = "[[site]]\nroot = \".\"\nhost = \"a\"\n[[site]]\nroot = \".\"\nhost = \"b\"\n";
+    assert_eq!(of(two), (1, 3, 3000, 60), "of several applications none decides for all");
+}
+
+#[test]
+fn the_queue_of_a_plugin_is_a_process_beside_the_others() {
+    let puma = ("config/puma.rb", "plugin :solid_queue");
+    let names = |toml: &str| {
+        let folder = Folder::with(&[puma, ("config.ru", ""), ("paceline.toml", toml)]);
+        let config = loaded(&folder, &[], &[]).expect("fine");
+        config.sites[0].processes.iter().map(|process| process.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(""), ["solid_queue"]);
+    assert_eq!(names("[[process]]\ncommand = \"bin/css\""), ["css", "solid_queue"]);
+    assert_eq!(names("[[process]]\ncommand = \"bin/jobs\""), ["jobs"]);
+}
+
+#[test]
+fn a_port_of_the_file_is_open_in_a_container() {
+    let folder = Folder::with(&[("config/puma.rb", "port 3000")]);
+    let binds = |env: &[(&str, &str)]| {
+        let config = around(&folder.0, env, |around| {
+            let around = Surroundings { in_container: true, cwd: around.cwd.clone(), ..*around };
+            load(Flags::default(), &around)
+        });
+        config.expect("fine").binds
+    };
+    let tcp = |text: &str| vec![Listening::from(Bind::Tcp(text.parse().expect("address")))];
+    assert_eq!(binds(&[]), tcp("[::]:3000"));
+    assert_eq!(binds(&[("HOST", "127.0.0.1")]), tcp("127.0.0.1:3000"));
+}
+
+#[test]
+fn addresses_of_the_file_that_can_not_be_had_end_no_start() {
+    let binds = |text: &str| {
+        let folder = Folder::with(&[("config/puma.rb", text)]);
+        loaded(&folder, &[], &[]).map(|config| (config.binds.len(), config.notices.join("\n")))
+    };
+    for (text, told) in [
+        ("bind 'unix://@hidden'\nport 1", "abstract sockets are not supported"),
+        ("ssl_bind '0.0.0.0', 443, verify_mode: 'peer', ca: 'x', cert: 'c', key: 'k'\nport 1", "client certificates"),
+        ("ssl_bind '0.0.0.0', 443\nport 1", "TLS needs a certificate"),
+        ("bind 'tcp://no-such-host.invalid:1'\nport 1", "cannot find host"),
+    ] {
+        let (count, notices) = binds(text).expect("it starts");
+        assert!(count == 1 && notices.contains(told), "{text}: {notices}");
+    }
+    assert!(binds("bind 'unix://@hidden'").is_err(), "nothing is left to listen on");
+}
+
+#[test]
+fn connections_may_begin_with_a_proxy_header() {
+    let folder = Folder::with(&[("config/puma.rb", "port 1\nset_remote_address proxy_protocol: :v1")]);
+    let binds = loaded(&folder, &[], &[]).expect("fine").binds;
+    assert_eq!(binds[0].proxy_protocol, ProxyProtocol::Optional);
 }

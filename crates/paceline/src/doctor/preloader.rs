@@ -18,14 +18,12 @@ use startup_report::{Failure, StartupReport, Step};
 use unix_user::RunAs;
 
 use crate::{
-    apps::{
-        environment::Environment,
-        found::StartableApp,
-        generation::{failure, start_frame},
-        spawn,
-    },
+    apps::{environment::Environment, found::StartableApp, generation::start_frame, spawn},
     config::SiteConfig,
-    workers::protocol::frame::{self, kind, Raw},
+    workers::protocol::{
+        failed::failure,
+        frame::{self, kind, Raw},
+    },
 };
 
 /// Lines of its output that are kept for a report.

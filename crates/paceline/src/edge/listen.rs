@@ -29,10 +29,25 @@ pub struct Unbound {
     pub error: io::Error,
 }
 
-/// Opens the listening socket of `bind`.
-pub fn open(bind: &Bind) -> Result<Listener, Unbound> {
+/// Opens the listening socket of `bind`, beside `others`. `[::]` takes IPv4 too, unless one of the others has the port
+/// for that; where the machine has no IPv6 it takes IPv4 alone.
+pub fn open<'a>(bind: &Bind, mut others: impl Iterator<Item = &'a Bind>) -> Result<Listener, Unbound> {
     let opened = match bind {
-        Bind::Tcp(address) => tcp(*address),
+        Bind::Tcp(address) => {
+            let is_shared =
+                |other: &Bind| matches!(other, Bind::Tcp(other) if other.is_ipv4() && other.port() == address.port());
+            let only_v6 = !address.ip().is_unspecified() || others.any(is_shared);
+            tcp(*address, only_v6).or_else(|error| {
+                match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                    Some(rustix::io::Errno::AFNOSUPPORT | rustix::io::Errno::ADDRNOTAVAIL)
+                        if !only_v6 && address.is_ipv6() =>
+                    {
+                        tcp((std::net::Ipv4Addr::UNSPECIFIED, address.port()).into(), false)
+                    }
+                    _ => Err(error),
+                }
+            })
+        }
         Bind::Unix { path, umask } => unix(path, *umask),
         Bind::Fd(fd) => inherited(*fd),
     };
@@ -48,12 +63,11 @@ pub fn shown(bind: &Bind) -> String {
     }
 }
 
-fn tcp(address: SocketAddr) -> io::Result<Listener> {
+fn tcp(address: SocketAddr, only_v6: bool) -> io::Result<Listener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // `[::]` and `0.0.0.0` are then two binds, as everywhere.
-        socket.set_only_v6(true)?;
+        socket.set_only_v6(only_v6)?;
     }
     socket.bind(&SockAddr::from(address))?;
     socket.listen(BACKLOG)?;

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    config::{CertificatePair, Config, Listening},
+    config::{CertificatePair, Config, Listening, ProxyProtocol},
     edge::{
         admission::Pass,
         h1, h2, proxy_protocol,
@@ -31,7 +31,7 @@ pub struct ConnectionSetup {
     certificates: Vec<CertificatePair>,
     h2c: bool,
     /// The time for a PROXY header, where there has to be one.
-    proxy_protocol: Option<Duration>,
+    proxy_protocol: Option<(ProxyProtocol, Duration)>,
 }
 
 impl ConnectionSetup {
@@ -45,7 +45,10 @@ impl ConnectionSetup {
         let tls = listening.tls.as_ref().map(|pairs| {
             tls::Acceptor::new(pairs, automatic.cloned(), config.tls.handshake_timeout, config.http2.enabled)
         });
-        let proxy_protocol = listening.proxy_protocol.then_some(config.proxy_protocol_timeout);
+        let proxy_protocol = match listening.proxy_protocol {
+            ProxyProtocol::Off => None,
+            wanted => Some((wanted, config.proxy_protocol_timeout)),
+        };
         Ok(ConnectionSetup { tls: tls.transpose()?, certificates, h2c: listening.h2c, proxy_protocol })
     }
 
@@ -102,25 +105,33 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let mut facts = Connection {
-        remote: peers.0,
-        local: peers.1,
+        remote: peers.0.map(as_itself),
+        local: peers.1.map(as_itself),
         tls: entrance.tls.is_some(),
         accepted: clock::now(),
         ..Connection::default()
     };
     let mut stream = PeekedStream::from(stream);
-    if let Some(time) = entrance.proxy_protocol {
+    if let Some((wanted, time)) = entrance.proxy_protocol {
         let trusted = &server.config.trusted_proxies;
-        if trusted.given && !trusted.trusts(facts.remote.map(|remote| remote.ip())) {
+        let is_trusted = !trusted.given || trusted.trusts(facts.remote.map(|remote| remote.ip()));
+        let is_optional = wanted == ProxyProtocol::Optional;
+        if !is_trusted && !is_optional {
             return None;
         }
-        let header = tokio::select! {
-            header = timeout(time, proxy_protocol::read(&mut stream)) => header,
-            _ = stop.closing() => return None,
+        let header = match is_trusted {
+            false => Ok(Ok(None)),
+            true => tokio::select! {
+                header = timeout(time, proxy_protocol::read(&mut stream)) => header,
+                _ = stop.closing() => return None,
+            },
         };
         match header {
             Ok(Ok(Some(ends))) => (facts.remote, facts.local) = (Some(ends.source), Some(ends.destination)),
             Ok(Ok(None)) => {}
+            // Nothing of a header is taken off a connection that has none.
+            Ok(Err(error)) if is_optional && error.kind() == std::io::ErrorKind::InvalidData => {}
+            Err(_) if is_optional => {}
             // Without its header nobody knows who this is.
             _ => return None,
         }
@@ -141,6 +152,11 @@ where
         None => plain(stream, facts, entrance.h2c, server, stop).await,
     };
     Some((pass, serving?))
+}
+
+/// An IPv4 client of a socket for both families is one of IPv4 to all that follows.
+fn as_itself(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 async fn plain<S>(

@@ -191,7 +191,8 @@ async fn supervise(
     server.know(Handle::current());
     say_notices(&server, &listeners);
 
-    let mut sites = Sites::new(server.clone(), reaper.clone(), opening::adopted(&server.config));
+    opening::depend_on_starter(&server.config);
+    let mut sites = Sites::new(server.clone(), reaper.clone());
     sites.look();
     let scan = sites.looked().await;
     sites.update(scan);

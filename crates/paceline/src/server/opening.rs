@@ -1,13 +1,7 @@
 //! What the server has before it serves anybody: its listening sockets with what their connections begin with.
 //! Also its cache. It never accepts.
 
-use std::{
-    io,
-    os::{fd::FromRawFd, unix::net::UnixStream},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use cache::record::checksum;
 
@@ -15,7 +9,7 @@ use super::handover::Inheritance;
 use crate::{
     caching::{Cache, CookieFile, Disk},
     cluster::Cluster,
-    config::{Bind, CacheDisk, Config, Listening},
+    config::{Bind, CacheDisk, Config, Listening, ProxyProtocol},
     edge::{
         listen::{self, Listener, Unbound},
         negotiate::ConnectionSetup,
@@ -48,7 +42,10 @@ pub fn open_listeners(
         let inherited = inheritance.as_mut().and_then(|inheritance| inheritance.listener(&listening.bind));
         let opened = || {
             let unbound = |error| Unbound { bind: listening.bind.clone(), error };
-            let opened = inherited.map_or_else(|| listen::open(&listening.bind), |listener| listener.map_err(unbound));
+            let opened = inherited.map_or_else(
+                || listen::open(&listening.bind, config.binds.iter().map(|other| &other.bind)),
+                |listener| listener.map_err(unbound),
+            );
             opened.map_err(|unbound| ListenerError::Unbound(told(&unbound, config)))
         };
         if let Bind::Fd(_) = listening.bind {
@@ -65,7 +62,10 @@ pub fn open_listeners(
 
 /// The given addresses that the sockets handed over leave without a listener, where somebody would miss them.
 pub fn left_out(config: &Config, listeners: &[BoundListener]) -> Vec<String> {
-    let special = config.instead_of.iter().filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol);
+    let special = config
+        .instead_of
+        .iter()
+        .filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol != ProxyProtocol::Off);
     let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
     let words = |given: &Listening| {
         format!(
@@ -147,15 +147,9 @@ pub fn cluster(config: &Config, cache: &Arc<Cache>, log: &Log, inherited: Option
     Some(Cluster::open(settings, cache.clone(), folder.as_deref(), memory, inherited, log.clone()))
 }
 
-/// The control socket of the process that started us as the server of an app it has already loaded.
-#[allow(unsafe_code)]
-pub fn adopted(config: &Config) -> Option<UnixStream> {
-    let fd = config.adopt_control_fd.filter(|fd| *fd > 2 && Path::new(&format!("/proc/self/fd/{fd}")).exists())?;
-    // SAFETY: our parent opened this descriptor for us and named it on the command line; it was just seen to be open,
-    // and this runs once, so nothing else owns it.
-    let socket = unsafe { UnixStream::from_raw_fd(fd) };
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).ok()?;
-    // That process holds the app: without it there is nothing to serve.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)).ok()?;
-    Some(socket)
+/// A server that was started by a process that holds the application ends with that: there is nothing to serve then.
+pub fn depend_on_starter(config: &Config) {
+    if config.adopt_control_fd.is_some() {
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    }
 }

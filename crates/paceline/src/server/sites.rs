@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashMap,
-    os::unix::net::UnixStream,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -86,7 +85,6 @@ impl ServedSite {
 pub struct Sites {
     server: Arc<Front>,
     reaper: Reaper,
-    adopted: Option<UnixStream>,
     known: HashMap<String, ServedSite>,
     outbound: Outbound,
     journals: Journals,
@@ -97,11 +95,11 @@ pub struct Sites {
 }
 
 impl Sites {
-    pub fn new(server: Arc<Front>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
+    pub fn new(server: Arc<Front>, reaper: Reaper) -> Sites {
         let egress = server.egress.clone();
         let config = Arc::new(server.config.clone());
         let (known, outbound, journals) = (HashMap::new(), Outbound::new(egress), Journals::default());
-        Sites { server, reaper, adopted, known, outbound, journals, surveyor: Surveyor::default(), scan: None, config }
+        Sites { server, reaper, known, outbound, journals, surveyor: Surveyor::default(), scan: None, config }
     }
 
     /// Begins to look at the folders, unless somebody does.
@@ -261,7 +259,7 @@ impl Sites {
         let app = (!is_files).then(|| {
             let app = App::new(
                 site.clone(),
-                self.adopted.take(),
+                self.config.reader.take(),
                 self.reaper.clone(),
                 self.server.log.clone(),
                 metrics.clone(),

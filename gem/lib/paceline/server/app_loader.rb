@@ -15,6 +15,13 @@ module Paceline
         @loads = true
       end
 
+      def self.set_up_bundler(gemfile, root)
+        return if gemfile.to_s.empty?
+        ENV["BUNDLE_GEMFILE"] = File.expand_path(gemfile, root)
+        require "bundler"
+        Bundler.setup
+      end
+
       attr_reader :app, :root, :kind
 
       # `settings` are START's pairs; the block is told of each step (name, "begin" or "done").
@@ -43,9 +50,10 @@ module Paceline
         step("bundler") { set_up_bundler }
       end
 
-      def load
+      # `given`: an application that needs no file, as config/puma.rb may have one.
+      def load(given = nil)
         self.class.loads!
-        step("boot") { @app = recorded(boot) }
+        step("boot") { @app = recorded(boot(given)) }
         step("preload") { warm }
         @app
       end
@@ -69,19 +77,16 @@ module Paceline
       end
 
       def set_up_bundler
-        return if @gemfile.empty?
-        ENV["BUNDLE_GEMFILE"] = File.expand_path(@gemfile, @root)
-        require "bundler"
-        Bundler.setup
+        self.class.set_up_bundler(@gemfile, @root)
       end
 
-      def boot
-        app =
-          case @kind
-          when "rails" then boot_rails
-          when "sinatra" then boot_sinatra
-          else boot_rack
-          end
+      def boot(given)
+        app = given ||
+              case @kind
+              when "rails" then boot_rails
+              when "sinatra" then boot_sinatra
+              else boot_rack
+              end
         require "rack"
         require "stringio"
         app

@@ -44,7 +44,7 @@ module Paceline
         @worker = worker
         @number = number
         @busy = false
-        @surrendered = @cancelled = false
+        @surrendered = @cancelled = @aside = false
         @request = 0
         @input = nil
         attach(io, mailbox)
@@ -230,6 +230,15 @@ module Paceline
         surrender(Frames.answer(Frames::HIJACK, number))
       end
 
+      # The request in hand uses no more processor time: another thread may take this one's place in the count. True if the
+      # front was told.
+      def step_aside
+        return false if @aside || !@serving || @surrendered || @response.begun?
+        @aside = true
+        write(Frames.answer(Frames::ASIDE, @request))
+        true
+      end
+
       def early_hints(number, headers)
         @response.early_hints(headers) if number == @request
       end
@@ -308,7 +317,8 @@ module Paceline
         problem ? @response.refuse(env, problem) : @response.answer(@worker.app, env)
         @request_env.finish
         @input = nil
-        @serving = @surrendered = false
+        @worker.io_bound_ended if @aside
+        @serving = @surrendered = @aside = false
       end
 
       # Takes a frame that belongs to the request in hand.

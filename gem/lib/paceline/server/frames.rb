@@ -12,11 +12,15 @@ module Paceline
       FORK = 0x02
       RELEASE = 0x03
       SHADOW = 0x04
+      CONFIGURE = 0x05
+      ENVIRONMENT = 0x06
+      BOOTED = 0x07
       STEP = 0x41
       LOADED = 0x42
       FAILED = 0x43
       FORKED = 0x44
       EXITED = 0x45
+      CONFIGURED = 0x46
 
       # Worker control.
       DRAIN = 0x11
@@ -54,6 +58,7 @@ module Paceline
       ERROR = 0x3A
       NOTICE = 0x3B
       RECORD = 0x3C
+      ASIDE = 0x3D
 
       # Flags of REQUEST.
       INLINE = 1

@@ -43,7 +43,7 @@ module Paceline
 
       def serve(program, app, options)
         control, theirs = UNIXSocket.pair
-        front = Process.spawn(program, *arguments(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
+        front = Process.spawn(defaults(options), program, *arguments(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
         theirs.close
         yield Running.new(front) if block_given?
         status = forwarding(front) do
@@ -59,11 +59,26 @@ module Paceline
       end
 
       def arguments(options, number)
-        arguments = ["--adopt-control-fd", number.to_s, "-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}"]
+        arguments = ["--adopt-control-fd", number.to_s]
+        arguments.push("-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}") if address?(options)
         arguments.push("-e", options[:environment].to_s) if options[:environment]
         arguments.push("-t", options[:Threads].to_s) if options[:Threads]
         arguments.push("-w", options[:Workers].to_s) if options[:Workers]
         arguments
+      end
+
+      # Whether somebody has asked for the address: Rails says so, of its own defaults as well. The addresses of config/puma.rb
+      # are stronger than a default, as they are with Puma's handler.
+      def address?(options)
+        asked = options[:user_supplied_options] or return true
+        asked.include?(:Host) || asked.include?(:Port)
+      end
+
+      # Where to listen if nobody says it.
+      def defaults(options)
+        return {} if address?(options)
+        host = options[:Host] == "localhost" ? "127.0.0.1" : options[:Host]
+        { "BINDING" => host&.to_s, "PORT" => options[:Port]&.to_s }.reject { |name, value| value.nil? || ENV.key?(name) }
       end
 
       # An IPv6 address needs brackets in a URL.

@@ -3,6 +3,7 @@
 # The process that holds the loaded application and forks workers from it, as the front commands. It loads the app
 # once and never serves a request; when the front is gone, it and its workers go too.
 require_relative "app_loader"
+require_relative "boot_threads"
 require_relative "control"
 require_relative "database"
 require_relative "failure"
@@ -47,7 +48,7 @@ module Paceline
       # The same in a process that has a life of its own; returns when the front is gone.
       def run_adopted
         ForkedChild.guard(self)
-        start && serve
+        start && serve && stopped
       rescue ProtocolError, Control::FrontGone => e
         warn "paceline preloader: #{e.class}: #{e.message}"
       ensure
@@ -68,7 +69,7 @@ module Paceline
 
       def live
         ForkedChild.guard(self)
-        start && serve
+        start && serve && stopped
       rescue Exception => e # nothing may pass silently by the end of the process
         ForkedChild.leave(e) if ForkedChild.here? && !@forked
         warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
@@ -81,12 +82,38 @@ module Paceline
 
       # False when the front went before it said what to do.
       def start
-        type, payload = @control.read
-        return false unless type == Frames::START
-        @settings = Frames.parse_pairs(payload)
-        title
-        load
-        true
+        while (type, payload = @control.read)
+          case type
+          when Frames::CONFIGURE then configure(Frames.parse_pairs(payload))
+          when Frames::ENVIRONMENT then ENV.update(Frames.parse_pairs(payload))
+          when Frames::START
+            @settings = Frames.parse_pairs(payload)
+            title
+            load
+            return true
+          end
+        end
+        false
+      end
+
+      # Reads config/puma.rb for the front, whose settings it decides, and keeps its hooks for the application that is
+      # loaded here next.
+      def configure(asked)
+        @settings = asked
+        Process.setproctitle("paceline preloader [#{asked["site"]}]") unless @adopted
+        watch_front_while do
+          unless asked["environment"].to_s.empty? || @adopted
+            ENV["RACK_ENV"] = ENV["RAILS_ENV"] = ENV["APP_ENV"] = asked["environment"]
+          end
+          AppLoader.set_up_bundler(asked["gemfile"], asked["root"]) unless @adopted
+          read_hooks(asked, asked["puma_config"].delete_prefix(File.join(asked["root"], "")))
+        end
+        ForkedChild.leave if ForkedChild.here?
+        @control.send(Frames::CONFIGURED, Frames.fields(*@hooks.settings.flatten))
+      rescue Control::FrontGone
+        raise
+      rescue Exception => e # a file may raise anything, `exit` and syntax errors among it
+        fail_with(e, "settings")
       end
 
       # The front hears the terminal and the service manager, and tells this process by its control socket.
@@ -109,7 +136,8 @@ module Paceline
             Tuning.new(@settings).prepare(@app)
           else
             @loader.prepare
-            @app = @loader.load if preload?
+            load_hooks
+            boot if preload?
           end
           load_hooks unless @mold
         end
@@ -131,17 +159,30 @@ module Paceline
         @settings["preload"] != "0"
       end
 
+      # Before the application, which may use what the file sets (`ENV["X"] ||= ...`). Once: the front may have had it read.
       def load_hooks
-        return if @settings["puma_config"].to_s.empty?
+        # One worker may be none, for the file's eyes.
+        settings = @settings["workers"] == "1" ? @settings.except("workers") : @settings
+        read_hooks(settings, @settings["puma_config"]) unless @hooks || @settings["puma_config"].to_s.empty?
+      end
+
+      # A file may load the application, or parts of it.
+      def read_hooks(settings, path)
+        AppLoader.loads! unless @adopted
         require_relative "puma_config"
-        @hooks = PumaConfig.load(@settings["puma_config"], @settings["environment"])
+        @hooks = PumaConfig.load(File.expand_path(path), settings["environment"], workers: settings["workers"])
+      end
+
+      def boot
+        @boot_threads = BootThreads.new(@settings["root"])
+        @app = @boot_threads.watching { @loader.load(@hooks&.app) }
       end
 
       def tell_step(name, edge)
         @control.send(Frames::STEP, Frames.fields(name, edge, Worker.now))
       end
 
-      def fail_with(error, step = @loader.current_step)
+      def fail_with(error, step = @loader&.current_step)
         ForkedChild.leave(error) if ForkedChild.here?
         failure = Failure.new(error, step: step, root: @settings["root"])
         @control.send(Frames::FAILED, Frames.pairs(failure.to_h)) # the front tells the terminal and the browser
@@ -175,11 +216,13 @@ module Paceline
         while (type, payload = @control.read)
           case type
           when Frames::FORK then fork_worker(*numbers(payload))
+          when Frames::BOOTED then booted
           when Frames::SHADOW then fork_shadow(Frames.parse_fields(payload).first)
           when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
           when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
           end
         end
+        true
       end
 
       def numbers(payload)
@@ -189,7 +232,7 @@ module Paceline
       def fork_worker(index, threads)
         mend_outputs
         before_fork
-        @hooks&.run_hooks(:before_worker_fork, index)
+        @hooks&.run_hooks(:before_worker_fork, index - 1)
         ours, theirs = UNIXSocket.pair
         parent = Process.pid
         pid = fork_process do
@@ -206,8 +249,8 @@ module Paceline
         @lock.synchronize { @workers[pid] = true }
         @control.send(Frames::FORKED, Frames.fields(index, pid), fd: ours)
         ours.close
-        reap(pid)
-        @hooks&.run_hooks(:after_worker_fork, index)
+        reap(pid, index)
+        @hooks&.run_hooks(:after_worker_fork, index - 1)
         announce_writes
       end
 
@@ -244,6 +287,7 @@ module Paceline
       # The app's hooks once, before the first fork; its database connections each time.
       def before_fork
         @hooks&.run_hooks(:before_fork) unless @forked_before
+        @boot_threads&.tell unless @forked_before
         @forked_before = true
         Database.disconnect
       rescue StandardError => e
@@ -251,15 +295,43 @@ module Paceline
       end
 
       # Waits for this child alone, so that the app's own children stay the app's.
-      def reap(pid)
+      def reap(pid, index)
         Thread.new do
           status = Process.wait2(pid)[1]
+          tell_shutdown(index, pid, status)
           @lock.synchronize { @workers.delete(pid) }
           code = status.signaled? ? -status.termsig : status.exitstatus
           @control.send(Frames::EXITED, Frames.fields(pid, code))
         rescue Control::FrontGone
           nil # which the main thread sees too
         end
+      end
+
+      # A worker that has ended, as Puma's hook is given it.
+      EndedWorker = Struct.new(:index, :pid, :process_status)
+      private_constant :EndedWorker
+
+      def tell_shutdown(index, pid, status)
+        @hooks&.run_hooks(:after_worker_shutdown, EndedWorker.new(index - 1, pid, status))
+      rescue StandardError => e
+        warn "paceline: after_worker_shutdown: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
+
+      # All workers serve. One alone is the server, for the file's eyes, and runs the hook itself.
+      def booted
+        return if @booted || @settings["workers"] == "1"
+        @booted = true
+        Thread.new { run_hooks_aside(:after_booted) }
+      end
+
+      def stopped
+        run_hooks_aside(:after_stopped) if @booted
+      end
+
+      def run_hooks_aside(name)
+        @hooks&.run_hooks(name)
+      rescue StandardError => e
+        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
       end
 
       def kill_workers

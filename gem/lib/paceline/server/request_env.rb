@@ -20,6 +20,8 @@ module Paceline
       def initialize(channel, rack3)
         @channel = channel
         @rack3 = rack3
+        @remote_address = channel.worker.hooks&.remote_address
+        @scheme = channel.worker.hooks&.rack_url_scheme
         @constants = constants
         @defaults = @constants.flatten.freeze
       end
@@ -44,6 +46,8 @@ module Paceline
         env["rack.input"] = body(flags, env, inline)
         offer_hijack(env) if env["paceline.hijack"] == "1"
         offer_hints(env) if env["paceline.early_hints"] == "1"
+        @remote_address&.apply(env)
+        claim_scheme(env) if @scheme
         env["paceline.user"] = SignedIn.parse(env["paceline.user"]) if env.key?("paceline.user")
         env["rack.after_reply"] = []
         env["rack.response_finished"] = [] if @rack3
@@ -73,9 +77,17 @@ module Paceline
       # The same for each request of this thread.
       def constants
         always = { "rack.errors" => $stderr, "SERVER_SOFTWARE" => SOFTWARE, "GATEWAY_INTERFACE" => GATEWAY }
+        always["puma.mark_as_io_bound"] = @channel.worker.io_bound if @channel.worker.io_bound
         return always if @rack3
         always.merge("rack.version" => RACK_VERSION, "rack.multithread" => @channel.worker.multithread?,
                      "rack.multiprocess" => true, "rack.run_once" => false)
+      end
+
+      # `rack_url_scheme` of config/puma.rb: who terminates TLS does not say so. A proxy that is trusted and does wins.
+      def claim_scheme(env)
+        return if env.key?("HTTP_X_FORWARDED_PROTO")
+        env["rack.url_scheme"] = @scheme.to_s
+        @scheme.to_s == "https" ? env["HTTPS"] = "on" : env.delete("HTTPS")
       end
 
       def body(flags, env, inline)

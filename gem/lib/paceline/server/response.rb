@@ -52,6 +52,10 @@ module Paceline
         !@begun && (@gatherer.nil? || @gatherer.finish_unsent)
       end
 
+      def begun?
+        @begun || !!@gatherer&.sent?
+      end
+
       def early_hints(headers)
         return if @begun || @gatherer&.sent?
         pairs = Headers.new.encode(headers)
@@ -261,6 +265,7 @@ module Paceline
         report(error) unless gone
         return if @channel.surrendered?
         return end_stream(Frames::ABORT) if @gatherer&.sent?
+        return if !gone && !@begun && handled?(error)
         return @channel.write(Frames.ending(Frames::ABORT, number, busy, @cost.stop(0))) if @begun
         failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
         pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
@@ -268,6 +273,30 @@ module Paceline
         @channel.leave(Frames.error(number, busy, @cost.stop(@gatherer ? @gatherer.count : 0), pairs))
       rescue SystemCallError, IOError
         nil # the front is gone
+      end
+
+      # `lowlevel_error_handler` of config/puma.rb: its Rack response is the answer. False: there is none, or it failed.
+      def handled?(error)
+        handler = @channel.worker.hooks&.lowlevel_error_handler or return false
+        return false if @handled
+        @handled = true
+        arguments = [error, @env, 500].first(handler_size(handler))
+        @body.close if @body.respond_to?(:close)
+        @body = @gatherer = nil
+        status, headers, @body = handler.call(*arguments)
+        @app_headers = headers || {}
+        @body ||= NO_PARTS
+        respond(status)
+        true
+      rescue StandardError => e
+        report(e)
+        false
+      end
+
+      # Puma gives one argument, two, or three: the error, the env, the status.
+      def handler_size(handler)
+        arity = handler.respond_to?(:arity) ? handler.arity : handler.method(:call).arity
+        [1, 2].include?(arity) ? arity : 3
       end
 
       def report(error)
@@ -304,7 +333,7 @@ module Paceline
       def start(env)
         @env = env
         @status = @app_headers = @body = @error = @gatherer = nil
-        @begun = @flagged = false
+        @begun = @flagged = @handled = false
         Changes.start
         @cost.start(env)
       end

@@ -45,6 +45,8 @@ module Paceline
         @draining = false
         @channels = []
         @busy_longer = []
+        @io_bound_lock = Mutex.new
+        @io_bound_now = 0
       end
 
       def multithread?
@@ -59,6 +61,17 @@ module Paceline
       def patience
         time = @settings["app_hard_timeout"].to_s
         time.empty? ? nil : time.to_f
+      end
+
+      # What `env["puma.mark_as_io_bound"]` is: the thread that calls it is one more, up to max_io_threads. Nil: nobody asks for it.
+      def io_bound
+        return unless @hooks && (most = @hooks.options[:max_io_threads].to_i).positive?
+        @io_bound ||= -> { mark_as_io_bound(most) }
+      end
+
+      # A request that was marked has ended.
+      def io_bound_ended
+        @io_bound_lock.synchronize { @io_bound_now -= 1 }
       end
 
       def draining?
@@ -99,8 +112,9 @@ module Paceline
       # A thread has answered and is about to wait for its next request.
       def rested(channel)
         @heap_room&.check
+        out_of_band if @out_of_band && none_busy?
         return unless @collector && channel.resting?
-        @collector.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
+        @collector.run(channel.io) { none_busy? }
       end
 
       # Gives thread `number` a fresh channel; the front gets the other end. SystemCallError: there is none, and the front has not heard of it.
@@ -124,6 +138,28 @@ module Paceline
 
       private
 
+      def mark_as_io_bound(most)
+        channel = Thread.current[:paceline_channel] or return
+        @io_bound_lock.synchronize do
+          @io_bound_now += 1 if @io_bound_now < most && channel.step_aside
+        end
+        nil
+      end
+
+      def none_busy?
+        @threads.none? { |thread| thread[:paceline_channel]&.busy? }
+      end
+
+      # One at a time: the thread that was the last to answer.
+      def out_of_band
+        return unless @out_of_band.try_lock
+        begin
+          run_hooks_aside(:out_of_band)
+        ensure
+          @out_of_band.unlock
+        end
+      end
+
       def set_traps
         IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
         trap("CHLD", "DEFAULT")
@@ -145,18 +181,20 @@ module Paceline
       end
 
       def boot
-        @app ||= @loader.load
+        @app ||= @loader.load(@hooks&.app)
         ForkedChild.leave if ForkedChild.here?
         @rack3 = @loader.rack_release.to_i >= 3
         @flusher = Flusher.new
         Native.header_classes = Headers.plain_hashes if Native
-        @hooks&.run_hooks(:before_worker_boot, @index)
+        @hooks&.run_hooks(:before_worker_boot, @index - 1)
         AutoCache.start if auto_cache?
         @threads = []
         @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
         @heap_room = HeapRoom.new if HeapRoom.wanted?
+        @out_of_band = Mutex.new if @hooks&.hook?(:out_of_band)
         1.upto(@size) { |number| start_thread(number) }
         @control.send(Frames::READY)
+        booted if @settings["workers"] == "1"
       rescue Control::FrontGone
         raise
       rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
@@ -317,9 +355,20 @@ module Paceline
       end
 
       def shut_down
-        @hooks&.run_hooks(:before_worker_shutdown, @index)
+        run_hooks_aside(:before_worker_shutdown, @index - 1)
+        run_hooks_aside(:after_stopped) if @settings["workers"] == "1"
+      end
+
+      # This worker is the whole server, as Puma's single mode has one.
+      def booted
+        return unless @hooks&.hook?(:after_booted)
+        Thread.new { run_hooks_aside(:after_booted) }
+      end
+
+      def run_hooks_aside(name, *args)
+        @hooks&.run_hooks(name, *args)
       rescue StandardError => e
-        warn "paceline: worker shutdown hook: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
       end
     end
   end

@@ -8,17 +8,13 @@ use std::{
 
 use super::{leave::kill, Actor};
 use crate::{
-    apps::{
-        generation::{failure, Phase},
-        reaper::Exit,
-        ruby_facts::RubyFacts,
-        worker_process::WorkerEnd,
-    },
+    apps::{generation::Phase, reaper::Exit, ruby_facts::RubyFacts, worker_process::WorkerEnd},
     observe::log::Name,
     workers::{
         dispatch::queue::{StreamThreads, WorkerId},
         protocol::{
             channel::Channel,
+            failed::failure,
             fields,
             frame::{kind, Raw},
             ruby_heap::RubyHeap,

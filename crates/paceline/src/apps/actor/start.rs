@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    io,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ use crate::{
         attempts::Outcome,
         found::StartableApp,
         generation::{Generation, Phase},
-        spawn,
+        spawn::{self, PreloaderProcess},
         tuner::{self, Overlay},
     },
     config::{without_tuned, SiteConfig, TunedSettings},
@@ -68,7 +69,7 @@ impl Actor {
                 let doing = "choose a user for the application".into();
                 return self.failed(fail(report, doing, refused.to_string())).await;
             }
-            (None, Ok(run_as)) => match spawn::preloader_with(&site, &found.root, run_as, change) {
+            (None, Ok(run_as)) => match self.spawn(&site, &found, run_as, change) {
                 Ok(spawned) => {
                     if let Some(notice) = &spawned.notice {
                         self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
@@ -97,6 +98,22 @@ impl Actor {
                 self.next = Some(generation);
             }
             Err(error) => self.failed(fail(report, "open the control socket".into(), error.to_string())).await,
+        }
+    }
+
+    /// Starts the process that loads the application, or takes the one that has read config/puma.rb.
+    fn spawn(
+        &mut self,
+        site: &SiteConfig,
+        found: &StartableApp,
+        run_as: RunAs,
+        change: impl Fn(&mut BTreeMap<OsString, OsString>),
+    ) -> io::Result<PreloaderProcess> {
+        let reader = self.context.reader.take();
+        let taken = reader.and_then(|process| spawn::reader(process, site, found, &run_as, &change));
+        match taken {
+            Some(taken) => Ok(taken),
+            None => spawn::preloader_with(site, &found.root, run_as, change),
         }
     }
 

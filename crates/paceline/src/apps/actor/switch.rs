@@ -45,6 +45,9 @@ impl Actor {
         self.succession = None;
         self.restraint.generation();
         let (rollback, reforked) = (generation.rollback, generation.mold.is_some());
+        if !rollback && !reforked {
+            generation.booted().await;
+        }
         let text = format!("{}{}{more}", self.told_ready(&generation), rehearsal.map(shown).unwrap_or_default());
         self.context.log.event(if rollback { Name::RolledBack } else { Name::Ready }, &text);
         // The pool may have grown or shrunk while this generation booted.

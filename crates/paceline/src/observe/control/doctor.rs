@@ -15,7 +15,7 @@ use serde_json::{json, Value};
 use super::router::{aside, ControlRequest, JsonResult, Refusal};
 use crate::{
     apps::{app::App, found::StartableApp},
-    config::{Bind, Listening, SiteConfig},
+    config::{Bind, Listening, ProxyProtocol, SiteConfig},
     front::Front,
     observe::reservoir::{AlreadyWatched, Observation, Reservoir, RouteSamples, Sample},
 };
@@ -102,7 +102,7 @@ async fn expire(reservoir: Arc<Reservoir>) {
 
 /// Where this machine's programs can ask without TLS.
 fn listener(listening: &Listening) -> Option<Value> {
-    let is_plain = listening.tls.is_none() && !listening.proxy_protocol && !listening.h2c;
+    let is_plain = listening.tls.is_none() && listening.proxy_protocol != ProxyProtocol::Required && !listening.h2c;
     match &listening.bind {
         Bind::Tcp(address) if is_plain && address.port() != 0 => {
             let here: IpAddr = if address.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };

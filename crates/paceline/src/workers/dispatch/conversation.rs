@@ -179,6 +179,7 @@ impl Conversation {
                     }
                 }
                 Ok(FromWorker::Record(record)) => self.request.note_record(record),
+                Ok(FromWorker::Aside) => self.lease.step_aside(),
                 Ok(frame) => return Ok(frame),
                 Err(error) => {
                     let answer = self.unanswered(&error);

@@ -29,11 +29,15 @@ pub mod kind {
     pub const FORK: u8 = 0x02;
     pub const RELEASE: u8 = 0x03;
     pub const SHADOW: u8 = 0x04;
+    pub const CONFIGURE: u8 = 0x05;
+    pub const ENVIRONMENT: u8 = 0x06;
+    pub const BOOTED: u8 = 0x07;
     pub const STEP: u8 = 0x41;
     pub const LOADED: u8 = 0x42;
     pub const PRELOADER_FAILED: u8 = 0x43;
     pub const FORKED: u8 = 0x44;
     pub const EXITED: u8 = 0x45;
+    pub const CONFIGURED: u8 = 0x46;
     pub const CHANNEL: u8 = 0x51;
     pub const OUTPUT: u8 = 0x52;
     pub const READY: u8 = 0x53;
@@ -65,6 +69,7 @@ pub mod kind {
     pub const ERROR: u8 = 0x3A;
     pub const NOTICE: u8 = 0x3B;
     pub const RECORD: u8 = 0x3C;
+    pub const ASIDE: u8 = 0x3D;
 }
 
 const FLAG_BUSY: u8 = 1;
@@ -220,6 +225,8 @@ pub enum FromWorker {
     },
     /// What the page was made of, in the form of `auto_cache::wire`.
     Record(Bytes),
+    /// The request uses no more processor time: its thread leaves the count.
+    Aside,
 }
 
 impl TryFrom<Raw> for Reply {
@@ -227,7 +234,7 @@ impl TryFrom<Raw> for Reply {
 
     fn try_from(raw: Raw) -> Result<Reply, Malformed> {
         let mut payload = raw.payload;
-        if !(kind::RESPONSE..=kind::RECORD).contains(&raw.kind) {
+        if !(kind::RESPONSE..=kind::ASIDE).contains(&raw.kind) {
             return Err(Malformed("unknown type on a channel"));
         }
         let number = take_u64(&mut payload)?;
@@ -279,6 +286,7 @@ impl FromWorker {
                 FromWorker::Error { busy, counters, error: app_error(&payload) }
             }
             kind::RECORD => FromWorker::Record(payload),
+            kind::ASIDE => FromWorker::Aside,
             _ => return Err(Malformed("unknown type on a channel")),
         })
     }

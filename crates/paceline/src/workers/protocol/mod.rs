@@ -6,6 +6,7 @@
 
 pub mod channel;
 pub mod control;
+pub mod failed;
 pub mod fields;
 pub mod frame;
 pub mod hang_up;

@@ -112,6 +112,9 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
         "SHADOW" => frame::shadow(Path::new(&vector.text("field"))),
         "MOLD" => encode(kind::MOLD, |out| put_all(out, vector)),
+        "CONFIGURE" => encode(kind::CONFIGURE, |out| put_all(out, vector)),
+        "ENVIRONMENT" => encode(kind::ENVIRONMENT, |out| put_all(out, vector)),
+        "BOOTED" => encode(kind::BOOTED, |_| {}),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
         "SPARE" => encode(kind::SPARE, |_| {}),
@@ -159,6 +162,7 @@ fn check_received(vector: &Vector, raw: Raw) {
         "HIJACK" => FromWorker::Hijack,
         "ABORT" => FromWorker::Abort { busy: vector.busy(), counters: vector.counters() },
         "IDLE" => FromWorker::Idle,
+        "ASIDE" => FromWorker::Aside,
         "RECORD" => FromWorker::Record(body.unwrap()),
         "ERROR" => match Reply::try_from(raw.clone()).unwrap().frame {
             FromWorker::Error { error, .. } => {
