@@ -79,6 +79,21 @@ class HandlerTest < Paceline::Test
     end
   end
 
+  # As Rails calls it: its own defaults are weaker than the addresses of config/puma.rb.
+  def test_addresses_that_nobody_asked_for_are_defaults
+    require "paceline/server/handler"
+    handler = Paceline::Server::Handler
+    given = { Host: "localhost", Port: 3000, user_supplied_options: [] }
+    assert_equal %w[--adopt-control-fd 7], handler.arguments(given, 7)
+    assert_equal({ "BINDING" => "127.0.0.1", "PORT" => "3000" }, handler.defaults(given))
+    [[:Port], [:Host]].each do |asked|
+      wanted = given.merge(user_supplied_options: asked)
+      assert_equal %w[--adopt-control-fd 7 -b tcp://localhost:3000], handler.arguments(wanted, 7)
+      assert_empty handler.defaults(wanted)
+    end
+    assert_equal %w[--adopt-control-fd 7 -b tcp://[::1]:9], handler.arguments({ Host: "::1", Port: 9 }, 7), "rackup does not say who asked"
+  end
+
   private
 
   def rackup

@@ -74,7 +74,7 @@ class PumaConfigTest < Minitest::Test
   end
 
   def test_every_word_works_or_is_named
-    FORMS.each_value { |texts| texts.each { |text| assert_empty evaluate(text).notices, text } }
+    FORMS.each_value { |texts| texts.each { |text| assert_empty unnamed(evaluate(text).notices), text } }
     NAMED.each { |word, texts| texts.each { |text| assert_named word, evaluate(text).notices, text } }
   end
 
@@ -110,9 +110,14 @@ class PumaConfigTest < Minitest::Test
   def compare(text, notices, settings = "")
     refute_match(/RAISED/, notices, text)
     word = NAMED.find { |_, texts| texts.include?(text) }&.first
-    word ? assert_named(word, [notices], text) : assert_empty(notices, text)
+    word ? assert_named(word, [notices], text) : assert_empty(unnamed([notices].reject(&:empty?)), text)
     ours = evaluate(text).settings.reject { |name, _| name == "notice" }.inspect
     assert_equal ours.gsub(%r{/\S*/tmp/paceline/}, ""), settings.gsub(%r{/\S*/tmp/paceline/}, "").sub(/\?(?=cert=)/, "?"), text unless text.start_with?("ssl_bind", "workers")
+  end
+
+  # Without what is said of words that work.
+  def unnamed(notices)
+    notices.grep_v(/\Alowlevel_error_handler: it answers what the application raises/)
   end
 
   def assert_named(word, notices, text)
@@ -147,7 +152,7 @@ class PumaConfigTest < Minitest::Test
     config = nil
     capture_io { config = with_env({}) { load("cluster") } }
     named = config.notices.map { |notice| notice[/\A\S+/] }
-    assert_equal %w[state_path activate_control_app prune_bundler before_restart], named
+    assert_equal %w[state_path activate_control_app prune_bundler lowlevel_error_handler: before_restart], named
     assert_equal({
       "directory" => File.dirname(FILES), "environment" => "production", "early_hints" => "true",
       "bind" => "tcp://127.0.0.1:9393", "workers" => "2", "threads" => "6", "preload" => "true", "rackup" => "shop.ru",

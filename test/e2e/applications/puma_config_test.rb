@@ -103,7 +103,7 @@ class PumaConfigScenario < Minitest::Test
     { ["bind 'tcp://[::]:0'", {}] => [], ["threads 1", {}] => %w[-b tcp://[::]:0], ["threads 2", { "HOST" => "::", "PORT" => "0" }] => [] }.each do |(config, env), flags|
       dir = app("config.ru" => HELLO, "config/puma.rb" => config)
       server = serve(dir, *flags, env: ENVIRONMENT.merge(env), port: false)
-      port = server.wait_for(%r{Listening on http://\[::\]:(\d+)}) { |match| Integer(match[1]) }
+      port = server.wait_for(%r{Listening on http://\[::\]:(\d+)})[1]
       assert_match(/\A127\.0\.0\.1 /, Net::HTTP.get(URI("http://127.0.0.1:#{port}/")), config)
       assert_match(/\A::1 /, Net::HTTP.get(URI("http://[::1]:#{port}/")), config)
     end

@@ -128,7 +128,9 @@ const SHORT_LIFE: Duration = Duration::from_secs(5);
 /// How long a worker with a stuck thread gets to say where it is.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a preloader gets to end by itself.
-const PRELOADER_END: Duration = Duration::from_secs(30);
+const PRELOADER_END: Duration = Duration::from_secs(2);
+/// The same of one whose workers have served: after_stopped of config/puma.rb runs in it.
+const SERVED_END: Duration = Duration::from_secs(30);
 /// Longest pause between two attempts to start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 

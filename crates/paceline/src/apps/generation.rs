@@ -235,9 +235,14 @@ impl Generation {
         self.fork_due = (self.forking > 0).then(|| Instant::now() + self.fork_time);
     }
 
-    /// Says that its workers serve. Told once.
+    /// Says that its workers serve.
     pub async fn booted(&mut self) {
         self.send(&encode(kind::BOOTED, |_| {})).await;
+    }
+
+    /// Says that it has no workers any more, and may get some again.
+    pub async fn stopped(&mut self) {
+        self.send(&encode(kind::STOPPED, |_| {})).await;
     }
 
     /// Asks a preloader that loads where it is; it prints the answer.

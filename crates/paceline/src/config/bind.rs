@@ -75,6 +75,8 @@ pub fn address(text: &str) -> Option<IpAddr> {
 pub fn parse(text: &str, base: &Path) -> Result<Listening, BindError> {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (scheme, rest),
+        // As Ruby's File.join leaves it.
+        None if text.starts_with("unix:/") => ("unix", &text["unix:".len()..]),
         None if text.starts_with('/') => ("unix", text),
         None => ("tcp", text),
     };
@@ -171,6 +173,7 @@ mod tests {
             (":81", tcp("127.0.0.1:81")),
             ("unix:///run/a.sock", unix("/run/a.sock", None)),
             ("unix:///run/a.sock?backlog=9&umask=0111", unix("/run/a.sock", Some(0o111))),
+            ("unix:/run/a.sock?umask=0111", unix("/run/a.sock", Some(0o111))),
             ("unix://tmp/a.sock", unix("/app/tmp/a.sock", None)),
             ("/run/a.sock", unix("/run/a.sock", None)),
             ("fd://5", Bind::Fd(5)),

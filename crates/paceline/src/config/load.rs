@@ -43,6 +43,9 @@ pub struct Flags {
     pub dir: Option<PathBuf>,
     pub config_file: ConfigFile,
     pub adopt_control_fd: Option<i32>,
+    /// Nothing is served: only where the control socket of a running server is counts, for which config/puma.rb is read if
+    /// nothing else says it.
+    pub asks: bool,
     pub notices: Vec<String>,
 }
 
@@ -143,6 +146,7 @@ fn read(flags: Flags, dir: &Path, around: &Surroundings) -> Result<Read, ConfigE
     let puma_path = match flags.config_file {
         ConfigFile::Puma(path) => Some(around.cwd.join(path)),
         ConfigFile::None => None,
+        _ if flags.asks && (toml_file.is_some() || dir.join("tmp/paceline.sock").exists()) => None,
         _ => usual_puma(&[&flag_layer, &environment.layer], &toml, dir, around.cores),
     };
     let puma_file = settings_file(puma_path, &mut problems);

@@ -124,7 +124,11 @@ pub struct Asking<'a> {
 /// Has `process` read the file.
 pub fn read(process: &mut RubyProcess, asking: &Asking) -> Result<FromPuma, PumaError> {
     let shown = shown(asking);
-    let answer = ask(process, asking).and_then(|()| receive(&mut process.control, Instant::now() + LIMIT));
+    // The other end may have been made by a Ruby, whose sockets are not.
+    let blocking = process.control.set_nonblocking(false);
+    let answer = blocking
+        .and_then(|()| ask(process, asking))
+        .and_then(|()| receive(&mut process.control, Instant::now() + LIMIT));
     match answer {
         Ok(Some(Raw { kind: kind::CONFIGURED, payload })) => {
             let pairs = fields::pairs(&payload).map(|(name, text)| {

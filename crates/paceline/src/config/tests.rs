@@ -265,7 +265,7 @@ fn config_puma_rb() {
         ("rails_6", "development", 5, 0),
         ("rails_7_1", "development", 5, 0),
         ("rails_8", "development", 3, 0),
-        ("cluster", "production", 6, 4),
+        ("cluster", "production", 6, 5),
     ] {
         let text = std::fs::read_to_string(format!("{styles}{name}.rb")).expect(name);
         let folder = Folder::with(&[("config/puma.rb", &text)]);

@@ -21,15 +21,16 @@ module Paceline
             thread = super(*arguments, **named, &block)
             root = Noting.root
             place = root && caller_locations.find { |frame| frame.absolute_path.to_s.start_with?(root) }
-            thread.thread_variable_set(STARTER, "#{place.path.delete_prefix(root)}:#{place.lineno}") if place
+            thread.thread_variable_set(STARTER, "#{place.absolute_path.delete_prefix(root)}:#{place.lineno}") if place && thread.is_a?(Thread)
             thread
           end
         end
       end
 
-      def initialize(root)
+      # `before`: threads that are none of the application's.
+      def initialize(root, before: Thread.list)
         @root = File.join(root.to_s, "")
-        @before = Thread.list
+        @before = before
       end
 
       # Runs the block, which loads the application. Keeps what it answers.
@@ -41,9 +42,9 @@ module Paceline
         Noting.root = nil
       end
 
-      # Says which threads the workers will not have.
-      def tell
-        started.each { |thread| warn "paceline: #{line(thread)}" }
+      # Says which of these threads the workers will not have.
+      def tell(threads)
+        threads.select(&:alive?).each { |thread| warn "paceline: #{line(thread)}" }
       end
 
       def started

@@ -15,6 +15,7 @@ module Paceline
       CONFIGURE = 0x05
       ENVIRONMENT = 0x06
       BOOTED = 0x07
+      STOPPED = 0x08
       STEP = 0x41
       LOADED = 0x42
       FAILED = 0x43

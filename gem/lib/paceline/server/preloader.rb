@@ -134,6 +134,7 @@ module Paceline
             require "stringio"
             require "rack"
             Tuning.new(@settings).prepare(@app)
+            @boot_threads = BootThreads.new(@settings["root"], before: [Thread.main])
           else
             @loader.prepare
             load_hooks
@@ -217,6 +218,7 @@ module Paceline
           case type
           when Frames::FORK then fork_worker(*numbers(payload))
           when Frames::BOOTED then booted
+          when Frames::STOPPED then stopped
           when Frames::SHADOW then fork_shadow(Frames.parse_fields(payload).first)
           when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
           when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
@@ -286,8 +288,12 @@ module Paceline
 
       # The app's hooks once, before the first fork; its database connections each time.
       def before_fork
-        @hooks&.run_hooks(:before_fork) unless @forked_before
-        @boot_threads&.tell unless @forked_before
+        unless @forked_before
+          # Those that the hooks start are for this process.
+          lost = @boot_threads&.started
+          @hooks&.run_hooks(:before_fork)
+          @boot_threads&.tell(lost)
+        end
         @forked_before = true
         Database.disconnect
       rescue StandardError => e
@@ -326,6 +332,7 @@ module Paceline
 
       def stopped
         run_hooks_aside(:after_stopped) if @booted
+        @booted = false
       end
 
       def run_hooks_aside(name)

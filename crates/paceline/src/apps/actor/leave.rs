@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{kill_process, Pid, Signal};
 use tokio::sync::oneshot;
 
-use super::{Actor, PRELOADER_END};
+use super::{Actor, PRELOADER_END, SERVED_END};
 use crate::{
     apps::{
         app::State,
@@ -30,7 +30,7 @@ impl Actor {
             worker.stage = worker.stage.draining(Instant::now() + grace);
         }
         if generation.workers.is_empty() {
-            let Some(left) = self.keep(generation) else { return };
+            let Some(left) = self.keep(generation).await else { return };
             generation = left;
             end_preloader(&mut generation);
         }
@@ -112,11 +112,12 @@ impl Actor {
 /// Closing the control socket ends the preloader; its exit ends the generation.
 pub(super) fn end_preloader(generation: &mut Generation) {
     generation.control = None;
+    let time = if generation.phase == Phase::Leaving { SERVED_END } else { PRELOADER_END };
     if let Some(pid) = generation.pid {
-        // A pid that has been reaped and given to another child within two seconds would need a full turn of the pid
+        // A pid that has been reaped and given to another child within that time would need a full turn of the pid
         // space.
         tokio::spawn(async move {
-            tokio::time::sleep(PRELOADER_END).await;
+            tokio::time::sleep(time).await;
             if is_child(pid) {
                 kill(pid);
             }

@@ -134,8 +134,11 @@ impl Actor {
             }
             Phase::Leaving => {
                 let at = self.leaving.iter().position(|left| left.number == number && left.workers.is_empty());
-                let left = at.map(|at| self.leaving.swap_remove(at));
-                if let Some(mut left) = left.and_then(|left| self.keep(left)) {
+                let left = match at.map(|at| self.leaving.swap_remove(at)) {
+                    Some(left) => self.keep(left).await,
+                    None => None,
+                };
+                if let Some(mut left) = left {
                     end_preloader(&mut left);
                     if left.pid.is_some() {
                         self.leaving.push(left);

@@ -12,12 +12,13 @@ use startup_report::{StartupReport, Step};
 
 impl Actor {
     /// Keeps the preloader of a generation whose workers are gone, if that is wanted; otherwise it is given back.
-    pub(super) fn keep(&mut self, mut generation: Generation) -> Option<Generation> {
+    pub(super) async fn keep(&mut self, mut generation: Generation) -> Option<Generation> {
         let Some(time) = generation.keep.take().filter(|_| generation.exit.is_none() && generation.control.is_some())
         else {
             return Some(generation);
         };
         self.forget_previous();
+        generation.stopped().await;
         self.previous = Some((generation, Instant::now() + time));
         None
     }

@@ -45,7 +45,7 @@ impl Actor {
         self.succession = None;
         self.restraint.generation();
         let (rollback, reforked) = (generation.rollback, generation.mold.is_some());
-        if !rollback && !reforked {
+        if !reforked {
             generation.booted().await;
         }
         let text = format!("{}{}{more}", self.told_ready(&generation), rehearsal.map(shown).unwrap_or_default());

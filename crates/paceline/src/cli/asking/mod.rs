@@ -235,7 +235,7 @@ pub fn asker(own: &ArgMatches, around: &Surroundings) -> Result<Asker, CliExit> 
             let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd)
                 .map_err(|error| wrong(error.to_string()))?;
             let dir = own.get_one::<String>("dir").map(PathBuf::from);
-            let flags = Flags { dir, config_file: file, ..Flags::default() };
+            let flags = Flags { dir, config_file: file, asks: true, ..Flags::default() };
             let config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;
             let no_socket = || wrong("this server has no control socket, because control = \"off\"".into());
             socket_of(&config).ok_or_else(no_socket)?

@@ -32,6 +32,7 @@ pub mod kind {
     pub const CONFIGURE: u8 = 0x05;
     pub const ENVIRONMENT: u8 = 0x06;
     pub const BOOTED: u8 = 0x07;
+    pub const STOPPED: u8 = 0x08;
     pub const STEP: u8 = 0x41;
     pub const LOADED: u8 = 0x42;
     pub const PRELOADER_FAILED: u8 = 0x43;

@@ -115,6 +115,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "CONFIGURE" => encode(kind::CONFIGURE, |out| put_all(out, vector)),
         "ENVIRONMENT" => encode(kind::ENVIRONMENT, |out| put_all(out, vector)),
         "BOOTED" => encode(kind::BOOTED, |_| {}),
+        "STOPPED" => encode(kind::STOPPED, |_| {}),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
         "SPARE" => encode(kind::SPARE, |_| {}),

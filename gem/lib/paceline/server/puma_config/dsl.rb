@@ -63,7 +63,7 @@ module Paceline
         def make
           @made ||= Class.new(::Puma::DSL) do
             extend Constants
-            const_set(:DefaultRackup, "config.ru") unless const_defined?(:DefaultRackup)
+            include Stub::ConfigDefault
             words = Words.instance_methods(false)
             kept = ::Puma::DSL.instance_methods(false) - Words::OURS - Words::HOOK_NAMES
             (words - kept).each { |name| define_method(name, Words.instance_method(name)) }
@@ -141,6 +141,10 @@ module Paceline
               file_options.fetch(key) { default_options.fetch(key, default) }
             end
 
+            def user_options = {}
+
+            def final_options = default_options.merge(file_options)
+
             def key?(key) = file_options.key?(key) || default_options.key?(key)
 
             def all_of(key) = [*file_options[key], *default_options[key]]
@@ -161,6 +165,11 @@ module Paceline
           def clamp = @options
         end
 
+        # What a plugin would do beside a server is not done.
+        class Plugin
+          def self.create = nil
+        end
+
         module_function
 
         def mri? = true
@@ -178,10 +187,10 @@ module Paceline
       # Ours.
       class Own
         include Words
+        include Stub::ConfigDefault
         extend Constants
 
         Puma = Stub
-        DefaultRackup = "config.ru"
         Stub.const_set(:DSL, self)
 
         def self.new_for(_record, reading)

@@ -31,6 +31,11 @@ module Paceline
           worker_culling_strategy: "the workers with the highest numbers end first; remove it"
         }.freeze
 
+        # Words that do less here than with Puma, though as much as most files want.
+        PARTLY = {
+          lowlevel_error_handler: "it answers what the application raises; what the server refuses by itself does not reach it"
+        }.freeze
+
         # What is no difference, though the word has one.
         HARMLESS = {
           allow_underscore_headers: ->(value = true) { !value },
@@ -62,6 +67,12 @@ module Paceline
                 harmless = HARMLESS[name]
                 record.notice("#{name} is ignored: #{text}") unless harmless&.call(*arguments, **named)
                 named.empty? ? super(*arguments, &block) : super(*arguments, **named, &block)
+              end
+            end
+            PARTLY.each do |name, text|
+              define_method(name) do |*arguments, &block|
+                record.notice("#{name}: #{text}")
+                super(*arguments, &block)
               end
             end
             alias_method :on_restart, :before_restart
