@@ -60,4 +60,44 @@ class HooksTest < Paceline::Test
       assert_nil front.control.read
     end
   end
+
+  # Puma gives it as many of error, env and status as it takes.
+  def test_lowlevel_error_handler_in_each_form
+    rackup = "run ->(env) { raise ArgumentError, 'nobody' }"
+    {
+      "lowlevel_error_handler { |error| [500, {}, [error.class.name]] }" => "ArgumentError",
+      "lowlevel_error_handler ->(error, env) { [500, nil, [env['PATH_INFO']]] }" => "/",
+      "lowlevel_error_handler { |error, env, status| [status, {}, ['three']] }" => "three",
+      "class Handler; def self.call(error, env, status = 1) = [status, {}, ['object']]; end; lowlevel_error_handler Handler" => "object"
+    }.each do |config, expected|
+      in_tmpdir("config.ru" => rackup, "puma.rb" => config) do |dir|
+        front = FakeFront.new(root: dir, puma_config: File.join(dir, "puma.rb"), err: File::NULL)
+        front.await_start
+        worker = front.fork_worker.tap { |it| it.await(F::READY) }
+        assert_equal expected, body(worker), config
+      ensure
+        front&.stop
+      end
+    end
+  end
+
+  # Each of these ends in the server's own error page, and the thread goes on.
+  def test_lowlevel_error_handler_that_fails
+    [
+      "lowlevel_error_handler { raise 'it too' }", "lowlevel_error_handler { exit }", "lowlevel_error_handler { 'no response' }",
+      "lowlevel_error_handler { [500, {}, nil.no_body] }", "lowlevel_error_handler { [99, {}, []] }"
+    ].each do |config|
+      in_tmpdir("config.ru" => "run ->(env) { raise ArgumentError, 'nobody' }", "puma.rb" => config) do |dir|
+        front = FakeFront.new(root: dir, puma_config: File.join(dir, "puma.rb"), err: File::NULL)
+        front.await_start
+        worker = front.fork_worker.tap { |it| it.await(F::READY) }
+        2.times do
+          worker.channels[1].send(F::REQUEST, FakeFront.request)
+          assert_equal "ArgumentError", FakeFront.answer(worker.channels[1]).error["class"], config
+        end
+      ensure
+        front&.stop
+      end
+    end
+  end
 end

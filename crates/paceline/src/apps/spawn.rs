@@ -130,6 +130,10 @@ impl StartRuby for Readers {
             }
             given.clone_from(env);
         })?;
+        for pipe in [&spawned.stdout, &spawned.stderr] {
+            // Nobody reads what the file prints before it is read.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, READER_OUTPUT);
+        }
         let child = RubyChild {
             pid: spawned.pid,
             stdout: spawned.stdout,
@@ -157,6 +161,8 @@ impl StartRuby for Readers {
 }
 
 const ENVIRONMENTS: [&str; 3] = ["RACK_ENV", "RAILS_ENV", "APP_ENV"];
+/// Bytes that a config/puma.rb may print.
+const READER_OUTPUT: usize = 1 << 20;
 /// What counts when a program begins, and can't be changed in it.
 const AT_BEGINNING: [&str; 6] = ["RUBY", "MALLOC", "LD_", "GLIBC", "GEM_", "BUNDLE"];
 

@@ -264,8 +264,8 @@ module Paceline
         @gatherer&.finish
         report(error) unless gone
         return if @channel.surrendered?
+        return if !gone && !begun? && handled?(error)
         return end_stream(Frames::ABORT) if @gatherer&.sent?
-        return if !gone && !@begun && handled?(error)
         return @channel.write(Frames.ending(Frames::ABORT, number, busy, @cost.stop(0))) if @begun
         failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
         pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
@@ -288,8 +288,9 @@ module Paceline
         @body ||= NO_PARTS
         respond(status)
         true
-      rescue StandardError => e
-        report(e)
+      rescue Exception => e # of the application's own code
+        leave_fork(e)
+        report(e) unless e.is_a?(ClientGone)
         false
       end
 
