@@ -16,7 +16,8 @@ module Paceline
           attr_accessor :root
         end
 
-        %i[new start fork].each do |name|
+        MAKERS = %i[new start fork].freeze
+        MAKERS.each do |name|
           define_method(name) do |*arguments, **named, &block|
             thread = super(*arguments, **named, &block)
             root = Noting.root
@@ -33,13 +34,14 @@ module Paceline
         @before = before
       end
 
-      # Runs the block, which loads the application. Keeps what it answers.
+      # Runs the block, which loads the application: once in a process.
       def watching
         Noting.root = @root
-        Thread.singleton_class.prepend(Noting) unless Thread.singleton_class.include?(Noting)
+        Thread.singleton_class.prepend(Noting)
         yield
       ensure
         Noting.root = nil
+        Noting::MAKERS.each { |name| Noting.remove_method(name) } # threads cost no more from now on
       end
 
       # Says which of these threads the workers will not have.
