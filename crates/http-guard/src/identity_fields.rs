@@ -15,46 +15,98 @@ pub fn is_identity(name: &HeaderName) -> bool {
         }
         false => name,
     };
-    const NAMES: [&str; 16] = [
-        "auth-type",
-        "auth-user",
-        "cf-access-authenticated-user-email",
-        "client-cert",
-        "client-verify",
-        "http-remote-user",
-        "logon-user",
-        "paceline-user",
-        "ssl-client-s-dn",
-        "ssl-client-verify",
-        "user",
-        "username",
-        "x-authenticated-user",
-        "x-http-remote-user",
-        "x-user",
-        "x-username",
-    ];
-    /// What oauth2-proxy, Authelia, authentik, Pomerium, Tailscale, Grafana's and the clouds' gateways write.
-    const BEGINNINGS: [&str; 17] = [
-        "remote-",
-        "tailscale-user-",
-        "x-amzn-oidc-",
-        "x-auth-",
-        "x-authenticated-",
-        "x-authentik-",
-        "x-forwarded-access-token",
-        "x-forwarded-email",
-        "x-forwarded-group",
-        "x-forwarded-id-token",
-        "x-forwarded-preferred-username",
-        "x-forwarded-user",
-        "x-goog-authenticated-user-",
-        "x-ms-client-principal",
-        "x-pomerium-",
-        "x-remote-",
-        "x-webauth-",
-    ];
-    NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+    if NEVER.contains(&name) {
+        return false;
+    }
+    let says_so = |word: &str| WORDS.contains(&word);
+    NAMES.contains(&name)
+        || BEGINNINGS.iter().chain(&SSL).any(|beginning| name.starts_with(beginning))
+        || name.split('-').any(says_so)
 }
+
+/// Names that have such a word and say something else.
+const NEVER: [&str; 4] = ["user-agent", "x-user-agent", "x-original-user-agent", "x-device-user-agent"];
+
+/// A name that has one of these between its hyphens says who somebody is, whatever stands around it.
+const WORDS: [&str; 32] = [
+    "clientcert",
+    "dn",
+    "email",
+    "eppn",
+    "entitlement",
+    "group",
+    "groups",
+    "identity",
+    "login",
+    "mellon",
+    "memberof",
+    "oidc",
+    "preferredusername",
+    "principal",
+    "principalname",
+    "role",
+    "roles",
+    "saml",
+    "shib",
+    "shibboleth",
+    "sso",
+    "upn",
+    "user",
+    "userid",
+    "userinfo",
+    "username",
+    "userprincipalname",
+    "users",
+    "vouch",
+    "webauth",
+    "whoami",
+    "x509",
+];
+
+const NAMES: [&str; 12] = [
+    "affiliation",
+    "auth-type",
+    "gap-auth",
+    "iv-creds",
+    "persistent-id",
+    "sm-authtype",
+    "targeted-id",
+    "uid",
+    "unscoped-affiliation",
+    "x-anonymous-consumer",
+    "x-displayname",
+    "x-goog-iap-jwt-assertion",
+];
+
+/// What Apache's modules, oauth2-proxy, Authelia, authentik, Pomerium, Tailscale, Grafana's, Envoy's, Traefik's, Kong's and the
+/// clouds' gateways write.
+const BEGINNINGS: [&str; 22] = [
+    "cf-access-",
+    "client-cert",
+    "client-verify",
+    "remote-",
+    "ssl-client-",
+    "tailscale-",
+    "x-amzn-mtls-",
+    "x-amzn-oidc-",
+    "x-arr-clientcert",
+    "x-auth-",
+    "x-authenticated-",
+    "x-authentik-",
+    "x-client-cert",
+    "x-client-verify",
+    "x-consumer-",
+    "x-credential-",
+    "x-forwarded-access-token",
+    "x-forwarded-client-cert",
+    "x-forwarded-id-token",
+    "x-forwarded-tls-client-cert",
+    "x-pomerium-",
+    "x-remote-",
+];
+
+/// Of certificates that a server before this one has seen.
+const SSL: [&str; 3] = ["x-ssl-", "ssl-", "x-tls-client-"];
 
 /// Spellings of names that say who somebody is, as a client may write them: for the tests of each way to an application.
 pub const SPELLINGS: &[&str] = &[
@@ -141,6 +193,41 @@ pub const SPELLINGS: &[&str] = &[
     "SSL-Client-S-DN",
     "SSL_CLIENT_S_DN",
     "Ssl-Client-Verify",
+    "OIDC-CLAIM-sub",
+    "OIDC_CLAIM_email",
+    "OIDC-Access-Token",
+    "X-Oidc-Sub",
+    "X-Vouch-User",
+    "X_Vouch_IdP_Claims_Email",
+    "Shib-Identity-Provider",
+    "SHIB_SESSION_ID",
+    "eppn",
+    "persistent-id",
+    "X-Forwarded-Client-Cert",
+    "x_forwarded_client_cert",
+    "X-Forwarded-Tls-Client-Cert-Info",
+    "X-Forwarded-Roles",
+    "Cf-Access-Jwt-Assertion",
+    "X-Goog-Iap-Jwt-Assertion",
+    "X-Amzn-Mtls-Clientcert-Subject",
+    "X-ARR-ClientCert",
+    "X-SSL-Client-S-DN",
+    "X_SSL_CLIENT_VERIFY",
+    "X-Client-Cert",
+    "X-Consumer-Custom-Id",
+    "X-Credential-Identifier",
+    "MELLON_NAME_ID",
+    "X-Saml-NameId",
+    "SM_USER",
+    "iv-user",
+    "iv-groups",
+    "X-Userinfo",
+    "X-User-Id",
+    "X-Email",
+    "X-Groups",
+    "X-Company-Roles",
+    "Proxy-User",
+    "Tailscale-Name",
 ];
 
 #[cfg(test)]
@@ -173,6 +260,12 @@ mod tests {
             "remote",
             "x-author",
             "from",
+            "x-user-agent",
+            "sec-ch-ua",
+            "origin",
+            "x-forwarded-port",
+            "forwarded",
+            "ssl",
         ] {
             assert!(!is_identity(&HeaderName::from_static(name)), "{name}");
         }

@@ -90,7 +90,7 @@ fn is_true(value: Option<&Value>) -> bool {
 
 /// Whether it can be in a field of a request, and in a log.
 fn is_name(text: &str) -> bool {
-    (1..=MAX_NAME).contains(&text.len()) && !text.chars().any(char::is_control) && text.trim() == text
+    (1..=MAX_NAME).contains(&text.len()) && sign_in::is_visible(text) && text.trim() == text
 }
 
 #[cfg(test)]

@@ -298,6 +298,7 @@ impl Provider {
         verified.map_err(|error| Error::Token(explained(&error).into()))?;
         let claims = claims_of(&token.to_string()).ok_or_else(|| Error::Token("it can't be read".into()))?;
         self.check_party(&claims)?;
+        check_beginning(&claims, now)?;
         Ok(claims)
     }
 
@@ -430,6 +431,16 @@ fn explained(error: &ClaimsVerificationError) -> &'static str {
     }
 }
 
+/// A token that is not valid yet says nothing (RFC 7519 section 4.1.5).
+fn check_beginning(claims: &Claims, now: UnixMillis) -> Result<(), Error> {
+    let Some(said) = claims.get("nbf") else { return Ok(()) };
+    let latest = (now.saturating_add(LEEWAY) / 1000) as f64;
+    match said.as_f64().is_some_and(|from| from <= latest) {
+        true => Ok(()),
+        false => Err(Error::Token("it is not valid yet (nbf)".into())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -467,5 +478,19 @@ mod tests {
             assert!(Callback::parse(query).is_err(), "{query}");
         }
         assert!(Provider::state_of("code=a").is_err());
+    }
+
+    #[test]
+    fn a_token_that_is_not_valid_yet_is_refused() {
+        let now = 1_000_000_000_000;
+        let check = |claims: serde_json::Value| check_beginning(claims.as_object().unwrap(), now).is_ok();
+        let (second, leeway) = (now / 1000, LEEWAY / 1000);
+        for (nbf, is_valid) in
+            [(second, true), (second - 3600, true), (second + leeway, true), (second + leeway + 1, false)]
+        {
+            assert_eq!(check(serde_json::json!({ "nbf": nbf })), is_valid, "{nbf}");
+        }
+        assert!(check(serde_json::json!({ "sub": "alice" })));
+        assert!(!check(serde_json::json!({ "nbf": "soon" })) && !check(serde_json::json!({ "nbf": null })));
     }
 }

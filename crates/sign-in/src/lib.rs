@@ -19,6 +19,7 @@ mod seal;
 mod session;
 mod sessions;
 mod store;
+mod visible;
 
 pub use secret::Secret;
 
@@ -33,6 +34,7 @@ pub use self::{
     session::{Identity, Mechanism, NewSession, Provider, Session},
     sessions::{Limits, Logout, Sessions},
     store::{Answer, Record, Store, StoredRecord, Swept},
+    visible::is_visible,
 };
 
 /// Milliseconds since 1970 (UTC).

@@ -100,6 +100,7 @@ function forged(token, kind) {
     case "issuer": return signed({ iss: "https://evil.example" })
     case "expired": return signed({ iat: now - 7200, exp: now - 3600 })
     case "future": return signed({ iat: now + 3600, exp: now + 7200 })
+    case "not-before": return signed({ nbf: now + 3600 })
     case "nonce": return signed({ nonce: "another-login" })
     case "no-nonce": return signed({ nonce: undefined })
     case "unknown-key": return signed({}, { kid: "unknown" }, newKey())

@@ -18,6 +18,7 @@ async fn no_forged_token_signs_anybody_in() {
         ("issuer", "another issuer"),
         ("expired", "expired"),
         ("future", "in the future"),
+        ("not-before", "nbf"),
         ("nonce", "nonce"),
         ("no-nonce", "nonce"),
         ("unknown-key", "none of the issuer's"),
