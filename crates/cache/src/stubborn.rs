@@ -48,7 +48,7 @@ pub struct Rule {
 
 impl Rule {
     pub fn covers(&self, path: &str) -> bool {
-        glob(self.path.as_bytes(), path.as_bytes())
+        path_patterns::matches(&self.path, path)
     }
 
     /// Whether a request may be answered by the rule. Who authenticates otherwise than by a cookie gets his own.
@@ -245,26 +245,6 @@ fn strike(headers: &mut HeaderMap, name: HeaderName) {
     if let Ok(value) = http::HeaderValue::from_bytes(&left.join(&b", "[..])) {
         if !left.is_empty() {
             headers.insert(header::VARY, value);
-        }
-    }
-}
-
-/// `*` stands for any run of bytes. In time linear but for the number of stars.
-pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t, mut back) = (0, 0, None);
-    loop {
-        if pattern.get(p) == Some(&b'*') {
-            back = Some((p, t));
-            p += 1;
-        } else if t < text.len() && pattern.get(p) == text.get(t) {
-            (p, t) = (p + 1, t + 1);
-        } else if t == text.len() && p == pattern.len() {
-            return true;
-        } else if let Some((star, from)) = back.filter(|(_, from)| *from < text.len()) {
-            back = Some((star, from + 1));
-            (p, t) = (star + 1, from + 1);
-        } else {
-            return false;
         }
     }
 }

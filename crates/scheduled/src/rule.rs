@@ -26,7 +26,7 @@ impl Rule {
     }
 
     pub fn covers(&self, path: &str) -> bool {
-        self.paths.iter().any(|pattern| cache::stubborn::glob(pattern.as_bytes(), path.as_bytes()))
+        self.paths.iter().any(|pattern| path_patterns::matches(pattern, path))
     }
 
     /// Paths that are one page each: they are known before anybody has visited them.

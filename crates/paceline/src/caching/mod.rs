@@ -54,6 +54,7 @@ use cache::{
 };
 use http::{HeaderName, HeaderValue, Response};
 use parking_lot::{Mutex, RwLock};
+use path_patterns::PatternSet;
 
 use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
@@ -121,6 +122,8 @@ pub struct Settings {
 /// A site's part of the cache.
 pub struct SiteCache {
     pub settings: Settings,
+    /// The paths of its rules, in their order.
+    patterns: PatternSet,
     pub counters: Counters,
     log: Log,
     cache: Arc<Cache>,
@@ -300,6 +303,7 @@ impl SiteCache {
     pub fn new(cache: Arc<Cache>, settings: Settings, site: &str, log: Log) -> SiteCache {
         SiteCache {
             schedule: scheduled::Schedule::new(&settings.scheduled),
+            patterns: PatternSet::new(settings.rules.iter().map(|rule| &rule.path)),
             settings,
             log,
             counters: Counters::default(),

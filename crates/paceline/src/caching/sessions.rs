@@ -83,7 +83,7 @@ impl Cache {
 impl SiteCache {
     /// The rule for a path.
     pub fn rule(&self, path: &str) -> Option<&Rule> {
-        self.settings.rules.iter().find(|rule| rule.covers(path))
+        self.settings.rules.get(self.patterns.first(path.as_bytes())?)
     }
 
     /// What was learned of the site's cookies.

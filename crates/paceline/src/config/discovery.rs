@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    account_bounds,
     layer::{Layer, View},
     load::toml_text,
     paceline_toml::{self, Role},
@@ -144,6 +145,12 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
         return Err(vec![format!(
             "{shown}: \"rule\" with basic_auth can't be set here: the file belongs to {owner}, and this server runs as root"
         )]);
+    }
+    if author.account().is_some() {
+        let own = resolve::site(&View::new(vec![&read.layer], 1), &site.root);
+        if let Some(problem) = account_bounds::problem(&text, &own) {
+            return Err(vec![format!("{shown}: {problem}")]);
+        }
     }
     Ok((read.layer, author.account().map(|account| account.uid)))
 }

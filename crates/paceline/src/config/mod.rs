@@ -1,6 +1,7 @@
 //! What the server is told to do: typed settings from flags, environment, `paceline.toml` and `config/puma.rb`.
 //! It never acts on them.
 
+mod account_bounds;
 mod auto_cache;
 mod automatic;
 mod bind;

@@ -416,8 +416,8 @@ static OPTIONS: &[Opt] = &[
         .preset(Unset("no limit")).flag("max-connections-per-address")
         .risk("Many people may share an address, and behind a proxy all of them do. Without a limit, one client can take all of max_connections."),
     Opt::new(Site, CLIENTS, "rate_limit", Kind::Rates,
-        "Limit how often one address may request paths with a given beginning; further requests get 429 with Retry-After. The address is the client's if a trusted \
-        proxy sends it. `path = \"/login\"`, `rate = \"5/s\"` (or /m, /h), `burst = 10` (how many at once; default: the number in `rate`). In a site: \
+        "Limit how often one address may request paths with a given beginning; further requests get 429 with Retry-After. `*` in `path` stands for anything, and each \
+        way to write or read a path counts. The address is the client's if a trusted proxy sends it. `path = \"/login\"`, `rate = \"5/s\"` (or /m, /h), `burst = 10` (how many at once; default: the number in `rate`). In a site: \
         [[site.rate_limit]].")
         .flag("rate-limit")
         .risk("Many people may share an address, and behind a proxy that is not in trusted_proxies all of them do."),

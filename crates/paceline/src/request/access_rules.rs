@@ -1,204 +1,14 @@
-//! Which `[[sso]]` or `[[rule]]` a path is in, and whether somebody may come in there. Applications and file systems differ in how
-//! they read a path, so it is read in each of these ways, and is protected if any of them is. Pure; it never knows
-//! whose request it is.
+//! Whether somebody may come into an area of `[[sso]]`, and what of a request's address is its own affair. Which area a path is in,
+//! by whatever reading, says the crate `path-patterns`. Pure; it never knows whose request it is.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::borrow::Cow;
 
 use http::Uri;
-use percent_encoding::percent_decode;
 
-use crate::config::sign_on::{Allow, SignOn};
+use crate::config::sign_on::Allow;
 
 /// Below it are the addresses of single sign-on itself.
 pub const RESERVED: &str = "/.paceline/sso/";
-
-/// How often a path is decoded: an application behind another server may decode what that has decoded already.
-const DECODINGS: usize = 3;
-
-/// The paths of an area.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
-    paths: Vec<String>,
-    except: Vec<String>,
-}
-
-impl Paths {
-    pub fn new(sign_on: &SignOn) -> Paths {
-        Paths::from_patterns(&sign_on.paths, &sign_on.except)
-    }
-
-    pub fn from_patterns(paths: &[String], except: &[String]) -> Paths {
-        Paths { paths: paths.iter().flat_map(|path| with_kin(path)).collect(), except: except.to_vec() }
-    }
-
-    /// Whether any reading of a path is protected.
-    pub fn may_cover(&self, readings: &Readings<'_>) -> bool {
-        readings.all().any(|reading| self.covers(reading))
-    }
-
-    /// Those of patterns as settings have them.
-    pub fn of(paths: &[&str], except: &[&str]) -> Paths {
-        let paths = paths.iter().flat_map(|path| with_kin(path)).collect();
-        Paths { paths, except: except.iter().map(|one| one.to_string()).collect() }
-    }
-
-    /// Whether this reading of a path is protected. Letter case never opens a path, and `/admin/*` has `/admin`, too.
-    fn covers(&self, reading: &[u8]) -> bool {
-        let lower = reading.to_ascii_lowercase();
-        let is_in = |pattern: &String| {
-            let pattern = pattern.as_bytes();
-            glob(pattern, &lower) || pattern.strip_suffix(b"/*").is_some_and(|folder| glob(folder, &lower))
-        };
-        self.paths.iter().any(is_in) && !self.except.iter().any(|pattern| glob(pattern.as_bytes(), reading))
-    }
-}
-
-/// The pattern in small letters, and what applications and file servers answer in the same way: `/a.json`, `/a/` and
-/// `/a/index.html` for `/a`, and all of these for each of them.
-fn with_kin(path: &str) -> BTreeSet<String> {
-    let path = path.to_ascii_lowercase();
-    let mut all = BTreeSet::from([path.clone()]);
-    if path.ends_with('*') {
-        // The folder itself is in it, and a file beside it may answer for the folder.
-        let folder = path.strip_suffix("/*").filter(|folder| !folder.is_empty() && !folder.ends_with('*'));
-        all.extend(folder.map(|folder| format!("{folder}.*")));
-        return all;
-    }
-    let whole = path.trim_end_matches('/');
-    let stem = whole.strip_suffix(".html").unwrap_or(whole);
-    for stem in [Some(stem), stem.strip_suffix("/index")].into_iter().flatten() {
-        all.extend(["", "/", ".*", "/index", "/index/", "/index.*"].map(|end| format!("{stem}{end}")));
-    }
-    all
-}
-
-/// All that a path may mean. To find that out for a long one costs more than to compare it: once for all rules.
-pub struct Readings<'a> {
-    written: &'a str,
-    /// Empty: everybody reads it as it is written.
-    others: BTreeSet<Vec<u8>>,
-}
-
-impl<'a> Readings<'a> {
-    pub fn of(path: &'a str) -> Readings<'a> {
-        let others = if is_plain(path) { BTreeSet::new() } else { readings(path) };
-        Readings { written: path, others }
-    }
-
-    /// Each of them, first as it is written.
-    pub fn all(&self) -> impl Iterator<Item = &[u8]> {
-        let others = self.others.iter().map(Vec::as_slice);
-        std::iter::once(self.written.as_bytes()).chain(others.filter(|other| *other != self.written.as_bytes()))
-    }
-}
-
-/// The areas that a path is in: the first that matches a reading of it, for each of its readings. Empty: none.
-pub fn areas(all: &[Paths], path: &str) -> Vec<usize> {
-    let readings = Readings::of(path);
-    let of = |reading: &[u8]| all.iter().position(|paths| paths.covers(reading));
-    let mut found: Vec<usize> = readings.all().filter_map(of).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
-}
-
-/// Whether everybody reads the path in the same way.
-fn is_plain(path: &str) -> bool {
-    let bytes = path.as_bytes();
-    let is_letter = |byte: &u8| byte.is_ascii_graphic() && !b"%;\\".contains(byte);
-    bytes.first() == Some(&b'/')
-        && bytes.iter().all(is_letter)
-        && !bytes.windows(2).any(|two| two == b"//" || two == b"/.")
-}
-
-/// What a path may mean: as it is and decoded, with and without dots resolved, parameters and doubled slashes.
-fn readings(path: &str) -> BTreeSet<Vec<u8>> {
-    let mut decoded = vec![path.as_bytes().to_vec()];
-    for _ in 0..DECODINGS {
-        let last = &decoded[decoded.len() - 1];
-        let next: Vec<u8> = percent_decode(last).collect();
-        if next == *last {
-            break;
-        }
-        decoded.push(next);
-    }
-    let mut all = BTreeSet::new();
-    for one in decoded {
-        let slashes = one.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect::<Vec<u8>>();
-        // A NUL ends a name for programs in C.
-        let short = one.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
-        for reading in [one, slashes, short] {
-            let bare = without_parameters(&reading);
-            for reading in [reading, bare] {
-                all.insert(resolved(&reading));
-                all.insert(squeezed(&reading));
-                all.insert(reading);
-            }
-        }
-    }
-    all
-}
-
-/// Without `;name=value` at the end of segments, which some servers take for parameters.
-fn without_parameters(path: &[u8]) -> Vec<u8> {
-    let segments = path.split(|byte| *byte == b'/');
-    let bare: Vec<&[u8]> =
-        segments.map(|segment| segment.split(|byte| *byte == b';').next().unwrap_or_default()).collect();
-    bare.join(&b'/')
-}
-
-/// One slash in the place of several.
-fn squeezed(path: &[u8]) -> Vec<u8> {
-    let mut kept = path.to_vec();
-    kept.dedup_by(|later, earlier| *later == b'/' && *earlier == b'/');
-    kept
-}
-
-/// `.`, `..` and empty segments resolved (RFC 3986 section 5.2.4).
-fn resolved(path: &[u8]) -> Vec<u8> {
-    let mut kept: Vec<&[u8]> = Vec::new();
-    let mut is_folder = false;
-    for segment in path.split(|byte| *byte == b'/') {
-        is_folder = matches!(segment, b"" | b"." | b"..");
-        match segment {
-            b"" | b"." => {}
-            b".." => drop(kept.pop()),
-            name => kept.push(name),
-        }
-    }
-    let mut whole = vec![b'/'];
-    whole.extend(kept.join(&b'/'));
-    if is_folder && whole.len() > 1 {
-        whole.push(b'/');
-    }
-    whole
-}
-
-/// Whether a path matches as it is written.
-pub fn matches(pattern: &str, path: &str) -> bool {
-    glob(pattern.as_bytes(), path.as_bytes())
-}
-
-/// `*` matches anything, slashes included.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while from < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(byte) if *byte == text[from] => (at, from) = (at + 1, from + 1),
-            _ => {
-                let Some((before, taken)) = star else { return false };
-                star = Some((before, taken + 1));
-                (at, from) = (before + 1, taken + 1);
-            }
-        }
-    }
-    pattern[at..].iter().all(|byte| *byte == b'*')
-}
 
 /// Somebody who wants to come in.
 pub struct Visitor<'a> {
@@ -245,27 +55,28 @@ pub fn is_reserved(path: &str) -> bool {
 mod tests {
     use super::*;
     use crate::content::static_files::path::candidates;
+    use path_patterns::{Areas, Paths, Readings};
 
-    #[test]
-    fn stars_match_anything() {
-        for (pattern, text, does) in [
-            ("/*", "/", true),
-            ("/*", "/a/b", true),
-            ("/a*z", "/az", true),
-            ("/a*z", "/abz/", false),
-            ("*/x/*", "/a/x/b", true),
-            ("/a", "/a/", false),
-            ("/a*b*c", "/a-b-b-c", true),
-            ("/a*b*c", "/a-c", false),
-            ("", "", true),
-        ] {
-            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), does, "{pattern} {text}");
+    struct Area {
+        paths: Vec<String>,
+        except: Vec<String>,
+    }
+
+    impl Area {
+        fn of(paths: &[&str], except: &[&str]) -> Area {
+            let owned = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
+            Area { paths: owned(paths), except: owned(except) }
         }
+    }
+
+    fn areas(all: &[Area], path: &str) -> Vec<usize> {
+        let areas = Areas::new(all.iter().map(|area| Paths { paths: &area.paths, except: &area.except }));
+        areas.first_of_each(&Readings::of(path))
     }
 
     #[test]
     fn no_spelling_leads_out_of_a_protected_path() {
-        let all = [Paths::of(&["/admin/*", "/secret"], &[])];
+        let all = [Area::of(&["/admin/*", "/secret"], &[])];
         for path in [
             "/admin",
             "/admin/",
@@ -306,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_answered_in_the_same_way_is_protected_too() {
-        let all = [Paths::of(&["/report", "/wiki/index.html", "/plan.html"], &[])];
+        let all = [Area::of(&["/report", "/wiki/index.html", "/plan.html"], &[])];
         for path in
             ["/report.json", "/report/", "/report.html", "/wiki", "/wiki/", "/wiki/index", "/plan", "/plan.html"]
         {
@@ -326,7 +137,7 @@ mod tests {
             ("/admin/", &["/admin", "/admin/index"]),
             ("/admin/*", &["/admin.html", "/admin.json"]),
         ] {
-            let all = [Paths::of(&[pattern], &[])];
+            let all = [Area::of(&[pattern], &[])];
             assert_eq!(areas(&all, pattern), [0]);
             paths.iter().for_each(|path| assert_eq!(areas(&all, path), [0], "{pattern} {path}"));
             for other in ["/other", "/administration", "/admins/", "/wikis", "/secrets/index.html"] {
@@ -353,7 +164,7 @@ mod tests {
         let mut pairs = 0;
         // Settings with doubled slashes name no path that anybody asks for.
         for pattern in paths.iter().filter(|pattern| !pattern.contains("//") && pattern.len() < 16) {
-            let all = [Paths::of(&[pattern], &[])];
+            let all = [Area::of(&[pattern], &[])];
             for other in candidates(pattern).into_iter().flatten().flat_map(|file| &found[&file]) {
                 pairs += 1;
                 assert_eq!(areas(&all, other), [0], "{pattern} {other}");
@@ -364,7 +175,7 @@ mod tests {
 
     #[test]
     fn no_spelling_of_an_exception_opens_another_path() {
-        let all = [Paths::of(&["/*"], &["/up", "/assets/*", "/api/*"])];
+        let all = [Area::of(&["/*"], &["/up", "/assets/*", "/api/*"])];
         for path in ["/up", "/assets/a.css", "/api/", "/api/v1/a%20b", "/%75p"] {
             let open = areas(&all, path).is_empty();
             // Another spelling of it is protected: that is never wrong.
@@ -391,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_path_that_may_be_in_two_areas_is_in_both() {
-        let all = [Paths::of(&["/reports/*"], &[]), Paths::of(&["/*"], &["/up"])];
+        let all = [Area::of(&["/reports/*"], &[]), Area::of(&["/*"], &["/up"])];
         assert_eq!(areas(&all, "/reports/1"), [0]);
         assert_eq!(areas(&all, "/x"), [1]);
         assert_eq!(areas(&all, "/reports/../x"), [0, 1]);
@@ -429,8 +240,8 @@ mod tests {
             "%3b",
             "secret/a",
         ];
-        let folder = [Paths::of(&["/secret/*"], &[])];
-        let all_but = [Paths::of(&["/*"], &["/assets/*"])];
+        let folder = [Area::of(&["/secret/*"], &[])];
+        let all_but = [Area::of(&["/*"], &["/assets/*"])];
         let (mut seed, mut found) = (7_u64, 0);
         for _ in 0..60_000 {
             let mut path = String::from("/");

@@ -1,9 +1,10 @@
 //! How often one client may ask for a path: token buckets, one for each client and rule (RFC 6585 section 4).
 //! Pure: the time is an argument. It never answers, and asks nobody; what other servers count comes in by `correct`.
 
-use std::{borrow::Cow, collections::HashMap, net::IpAddr, time::Duration};
+use std::{collections::HashMap, net::IpAddr, time::Duration};
 
 use parking_lot::Mutex;
+use path_patterns::{Areas, Paths, Readings};
 
 use crate::edge::admission;
 
@@ -14,7 +15,7 @@ const BUCKETS: usize = 50_000;
 /// A `[[rate_limit]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// How the paths begin that it is for.
+    /// How the paths begin that it is for, with `*` for anything. As everywhere `/a/*` has `/a`, too.
     pub path: String,
     /// The time in which one token comes back.
     pub each: Duration,
@@ -73,13 +74,21 @@ pub struct Bucket {
 #[derive(Debug)]
 pub struct RateLimits {
     rules: Vec<Rule>,
+    /// Their paths: a limit counts each reading of a path.
+    areas: Areas,
     /// When each bucket will be full again.
     full_at: Mutex<HashMap<Bucket, Duration>>,
 }
 
 impl RateLimits {
     pub fn new(rules: Vec<Rule>) -> RateLimits {
-        RateLimits { rules, full_at: Mutex::default() }
+        let begins = |rule: &Rule| match rule.path.ends_with('*') {
+            true => rule.path.clone(),
+            false => format!("{}*", rule.path),
+        };
+        let patterns: Vec<[String; 1]> = rules.iter().map(|rule| [begins(rule)]).collect();
+        let areas = Areas::new(patterns.iter().map(|paths| Paths { paths, except: &[] }));
+        RateLimits { rules, areas, full_at: Mutex::default() }
     }
 
     /// Whether nothing is limited.
@@ -99,10 +108,10 @@ impl RateLimits {
 
     /// As `admit`. Ok: the buckets that a token was taken from.
     pub fn take(&self, address: Option<IpAddr>, path: &str, now: Duration) -> Result<Vec<Bucket>, Duration> {
-        let (path, client) = (as_routed(path), address.map(admission::client));
+        let (covering, client) = (self.areas.of(&Readings::of(path)), address.map(admission::client));
         let mut full_at = self.full_at.lock();
         let mut taken = Vec::new();
-        for (number, rule) in self.rules.iter().enumerate().filter(|(_, rule)| path.starts_with(&rule.path)) {
+        for (number, rule) in covering.into_iter().map(|number| (number, &self.rules[number])) {
             let bucket = Bucket { rule: number, client };
             let next = full_at.get(&bucket).copied().unwrap_or_default().max(now) + rule.each;
             if next > now + rule.at_once() {
@@ -137,18 +146,6 @@ impl RateLimits {
             *known = full_at;
         }
     }
-}
-
-/// The path as an app's router takes it, so that another spelling is no way around a limit: percent-encoding taken off,
-/// slashes in a row as one.
-fn as_routed(path: &str) -> Cow<'_, str> {
-    let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
-    if !decoded.contains("//") {
-        return decoded;
-    }
-    let mut last = ' ';
-    let kept = decoded.chars().filter(|char| std::mem::replace(&mut last, *char) != '/' || *char != '/');
-    Cow::Owned(kept.collect())
 }
 
 #[cfg(test)]
@@ -221,10 +218,42 @@ mod tests {
 
     #[test]
     fn other_spellings_are_the_same_path() {
-        for path in ["/login", "/login.json", "/login/", "/%6cogin", "//login", "/%2Flogin", "/login?x"] {
+        for path in [
+            "/login",
+            "/login.json",
+            "/login/",
+            "/%6cogin",
+            "//login",
+            "/%2Flogin",
+            "/login?x",
+            "/x/../login",
+            "/./login",
+            "/\\login",
+            "/x%2f..%2flogin",
+            "/x/%2e%2e/login",
+            "/%256cogin",
+            "/x;a/../login",
+            "/LOGIN",
+        ] {
             let limits = limits(&["/login 1/h"]);
             assert_eq!(limits.admit(Some(A), path, at(0)), Ok(()));
             assert!(limits.admit(Some(A), path, at(0)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, counted, other) in [
+            ("/login/*", &["/login", "/login/", "/login/new", "/login.json"][..], "/logins"),
+            ("/users/*/password", &["/users/1/password", "/users/1/password/edit"], "/users/1"),
+            ("/*", &["/", "/a", "/a/b"], "*"),
+        ] {
+            for path in counted {
+                let limits = limits(&[&format!("{pattern} 1/h")]);
+                assert_eq!(limits.admit(Some(A), path, at(0)), Ok(()));
+                assert!(limits.admit(Some(A), path, at(0)).is_err(), "{pattern} {path}");
+                assert_eq!(limits.admit(Some(A), other, at(0)), Ok(()), "{pattern} {other}");
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use std::{
 use cache::{groups, store::Key, Millis};
 use http::HeaderMap;
 use parking_lot::{Mutex, RwLock};
+use path_patterns::PatternSet;
 use scheduled::{
     plan::Plan,
     rule::{self, Rule},
@@ -105,6 +106,8 @@ pub(super) struct Around {
 /// A site's pages that change, and when.
 pub struct Schedule {
     pub(super) rules: Vec<(Rule, RwLock<Option<Around>>)>,
+    /// Their paths, and of each the rule that it is of.
+    paths: (PatternSet, Vec<usize>),
     pub(super) pages: RwLock<HashMap<Key, Arc<ScheduledPage>>>,
     /// What is to be done for each time, and how far it is.
     pub plans: Mutex<BTreeMap<Millis, Plan>>,
@@ -114,8 +117,11 @@ pub struct Schedule {
 
 impl Schedule {
     pub fn new(rules: &[Rule]) -> Schedule {
+        let paths = rules.iter().enumerate().flat_map(|(at, rule)| rule.paths.iter().map(move |path| (at, path)));
+        let (owners, paths): (Vec<_>, Vec<_>) = paths.unzip();
         let rules = rules.iter().map(|rule| (rule.clone(), RwLock::default())).collect();
-        Schedule { rules, pages: RwLock::default(), plans: Mutex::default(), changed: AtomicU64::new(0) }
+        let paths = (PatternSet::new(paths), owners);
+        Schedule { rules, paths, pages: RwLock::default(), plans: Mutex::default(), changed: AtomicU64::new(0) }
     }
 
     fn next_of((rule, around): &(Rule, RwLock<Option<Around>>), wall: Millis) -> Option<Millis> {
@@ -131,8 +137,10 @@ impl Schedule {
 
     /// When a page of this path changes next by the rules.
     pub(super) fn next_by_rules(&self, path: &str, wall: Millis) -> Option<Millis> {
-        let covering = self.rules.iter().filter(|(rule, _)| rule.covers(path));
-        covering.filter_map(|rule| Schedule::next_of(rule, wall)).min()
+        let mut covering: Vec<_> =
+            self.paths.0.matching(path.as_bytes()).into_iter().map(|at| self.paths.1[at]).collect();
+        covering.dedup();
+        covering.into_iter().map(|at| &self.rules[at]).filter_map(|rule| Schedule::next_of(rule, wall)).min()
     }
 
     pub(super) fn note_change(&self, at: Millis) {
@@ -154,7 +162,7 @@ impl Schedule {
     }
 
     pub(super) fn covers(&self, path: &str) -> bool {
-        self.rules.iter().any(|(rule, _)| rule.covers(path))
+        self.paths.0.is_match(path.as_bytes())
     }
 
     /// The times to come, each with how long before it pages are prepared.

@@ -12,7 +12,8 @@ use http::{header, request::Parts, HeaderValue, Method, StatusCode, Version};
 use ipnet::IpNet;
 use negotiate::{ChannelBindings, Conversation};
 use parking_lot::Mutex;
-use sign_in::{CookieName, NewSession, RetryAfter, Session, SessionId};
+use path_patterns::{Areas, Paths, Readings};
+use sign_in::{is_visible, CookieName, NewSession, RetryAfter, Session, SessionId};
 
 use super::{
     header::{cookies, is_forged, remove_authorization, remove_cookies, remove_identity, Credentials, Manner, Schemes},
@@ -24,14 +25,15 @@ use super::{
 use crate::{
     config::sign_on::{Allow, Otherwise, SignOn},
     request::{
-        access_rules::{self, admits, Paths, Visitor, RESERVED},
+        access_rules::{self, admits, Visitor, RESERVED},
         exchange::{identity::User, Exchange},
     },
     support::clock,
 };
 
-/// How long a browser that has no ticket is not asked for one (seconds).
-const DECLINED: u64 = 3600;
+/// How long a browser that has no ticket is not asked for one (seconds): until it has come to where it signs in otherwise. A fresh profile
+/// of Chrome on Linux answers the first challenge of its life without a ticket that it has.
+const DECLINED: u64 = 10;
 /// A kind of refusal is told in the log at most once in this time.
 const SAID: Duration = Duration::from_secs(10);
 
@@ -41,7 +43,7 @@ const NEEDS_TICKET: &str = "This page is for people whose computer has signed in
 /// The single sign-on of a site.
 pub struct Gate {
     areas: Vec<Area>,
-    paths: Vec<Paths>,
+    paths: Areas,
     ways: Vec<Arc<Way>>,
     /// All that no application gets.
     cookies: Vec<CookieName>,
@@ -92,7 +94,7 @@ impl Gate {
         let of_ways = ways.iter().flat_map(|way| [way.cookie.clone(), way.login.clone()]);
         Some(Gate {
             areas,
-            paths: all.iter().map(Paths::new).collect(),
+            paths: Areas::new(all.iter().map(|one| Paths { paths: &one.paths, except: &one.except })),
             cookies: of_ways.chain([declined.clone()]).collect(),
             declined: declined.as_str().to_owned(),
             negotiates: ways.iter().any(|way| way.acceptor.is_some()),
@@ -122,7 +124,7 @@ impl Gate {
             exchange.protected = true;
             return Glance::Reserved;
         }
-        let areas = access_rules::areas(&self.paths, head.uri.path());
+        let areas = self.paths.first_of_each(&Readings::of(head.uri.path()));
         let Some(first) = areas.first() else {
             remove_cookies(&mut head.headers, &self.cookies);
             remove_authorization(&mut head.headers, Schemes { negotiate: self.negotiates, basic: false });
@@ -146,7 +148,7 @@ impl Gate {
 
     /// Whether somebody may come into a path by what is known of them already: for a part of a page.
     pub fn admits_part(&self, path: &str, user: Option<&User>) -> PartAdmission {
-        let areas = access_rules::areas(&self.paths, path);
+        let areas = self.paths.first_of_each(&Readings::of(path));
         let Some(first) = areas.first() else { return PartAdmission::Open };
         match user {
             Some(user) if self.admits(&areas, user) => PartAdmission::AsUser,
@@ -189,7 +191,8 @@ impl Gate {
         }
         let credentials = Credentials::of(&head.headers);
         let has_own = matches!(credentials, Credentials::Other);
-        let failed = match self.checked(&way, credentials, head, exchange, now).await {
+        let checked = self.checked(&way, credentials, head, exchange, now).await;
+        let failed = match checked.and_then(|proof| proof.map(with_visible_names).transpose()) {
             Ok(Some(proof)) => {
                 let session = self.session(&way, proof, id.as_ref(), head, exchange, now).await?;
                 return self.admit(areas, &way, head, exchange, User::new(session, number));
@@ -473,4 +476,15 @@ pub(super) fn unavailable(fault: Fault) -> GateAnswer {
     let mut answer = GateAnswer::new(StatusCode::SERVICE_UNAVAILABLE, sentence).noted(kind, text);
     answer.fields.push((header::RETRY_AFTER, HeaderValue::from_static("5")));
     answer
+}
+/// What an application can be told, and what a log can show. Err: the name, or one of a group, has characters that nobody sees.
+fn with_visible_names(proof: NewSession) -> Result<NewSession, Fault> {
+    let identity = &proof.identity;
+    match std::iter::once(&identity.name).chain(&identity.groups).all(|name| is_visible(name)) {
+        true => Ok(proof),
+        false => Err(Fault::Denied {
+            kind: "odd-name",
+            text: "the name, or one of a group, has characters that are not seen or that turn its direction".into(),
+        }),
+    }
 }

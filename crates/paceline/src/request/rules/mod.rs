@@ -10,13 +10,11 @@ use std::{net::IpAddr, sync::Arc};
 use http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use self::passwords::{PasswordFile, PasswordFileError};
-use crate::{
-    config::{
-        rule::{HeaderChanges, MaxBody, Redirect, Rule},
-        SiteConfig,
-    },
-    request::access_rules::{self, Paths, Readings},
+use crate::config::{
+    rule::{HeaderChanges, MaxBody, Redirect, Rule},
+    SiteConfig,
 };
+use path_patterns::{Areas, Paths, PatternSet, Readings};
 
 /// Fields by which caches keep a response.
 const OF_CACHES: [&str; 6] = [
@@ -31,14 +29,20 @@ const OF_CACHES: [&str; 6] = [
 /// The rules of a site, in the order of the file.
 pub struct Rules {
     all: Vec<CompiledRule>,
+    /// The paths of those that protect something: each reading of a path counts.
+    protected: Areas,
+    /// Of each area, which rule it is of.
+    protecting: Vec<usize>,
+    /// Paths as they are written, with the rule and its path that each is of.
+    written: (PatternSet, Vec<(usize, usize)>),
+    /// The same of what rules are not for.
+    except: (PatternSet, Vec<usize>),
     /// An application is told names: none but those that we have proved.
     pub passes_users: bool,
 }
 
 struct CompiledRule {
     rule: Rule,
-    /// As far as it protects something: each reading of a path counts.
-    protected: Paths,
     passwords: Option<Arc<PasswordFile>>,
 }
 
@@ -78,11 +82,25 @@ impl Rules {
                     files[files.len() - 1].clone()
                 })
             });
-            let protected = Paths::from_patterns(&rule.paths, &rule.except);
-            all.push(CompiledRule { rule: rule.clone(), protected, passwords });
+            all.push(CompiledRule { rule: rule.clone(), passwords });
         }
         let passes_users = rules.iter().filter_map(|rule| rule.basic_auth.as_ref()).any(|basic| basic.pass_user);
-        (!all.is_empty()).then_some(Rules { all, passes_users })
+        let numbered = || rules.iter().enumerate();
+        let protecting: Vec<usize> = numbered().filter(|(_, rule)| rule.protects()).map(|(at, _)| at).collect();
+        let areas = protecting.iter().map(|at| Paths { paths: &rules[*at].paths, except: &rules[*at].except });
+        let written =
+            numbered().flat_map(|(at, rule)| rule.paths.iter().enumerate().map(move |(nth, path)| ((at, nth), path)));
+        let except = numbered().flat_map(|(at, rule)| rule.except.iter().map(move |path| (at, path)));
+        let (written, except): ((Vec<_>, Vec<_>), (Vec<_>, Vec<_>)) = (written.unzip(), except.unzip());
+        let rules = Rules {
+            protected: Areas::new(areas),
+            protecting,
+            written: (PatternSet::new(written.1), written.0),
+            except: (PatternSet::new(except.1), except.0),
+            all,
+            passes_users,
+        };
+        (!rules.all.is_empty()).then_some(rules)
     }
 
     /// The files of passwords, each once.
@@ -98,46 +116,50 @@ impl Rules {
 
     /// Those that keep somebody out, and are for this target as anybody may read it.
     pub fn protecting(&self, target: Target<'_>) -> ProtectingRules<'_> {
-        let mut protecting =
-            self.all.iter().filter(|one| one.rule.protects() && one.is_for_host(target.host)).peekable();
-        if protecting.peek().is_none() {
+        if !self.protecting.iter().any(|at| self.all[*at].is_for_host(target.host)) {
             return ProtectingRules(Vec::new());
         }
-        let readings = Readings::of(target.path);
-        ProtectingRules(protecting.filter(|one| one.protected.may_cover(&readings)).collect())
+        let covering = self.protected.of(&Readings::of(target.path)).into_iter();
+        let rules = covering.map(|area| &self.all[self.protecting[area]]);
+        ProtectingRules(rules.filter(|one| one.is_for_host(target.host)).collect())
+    }
+
+    /// Those that are for a path as it is written, each with the first of its paths that matches.
+    fn matching<'a>(&'a self, host: Option<&'a str>, path: &[u8]) -> impl Iterator<Item = (&'a CompiledRule, &'a str)> {
+        let mut found: Vec<_> = self.written.0.matching(path).into_iter().map(|at| self.written.1[at]).collect();
+        found.dedup_by_key(|(rule, _)| *rule);
+        if !found.is_empty() {
+            let except: Vec<_> = self.except.0.matching(path).into_iter().map(|at| self.except.1[at]).collect();
+            found.retain(|(rule, _)| except.binary_search(rule).is_err());
+        }
+        let rules = found.into_iter().map(|(rule, nth)| (&self.all[rule], nth));
+        rules.filter(move |(one, _)| one.is_for_host(host)).map(|(one, nth)| (one, one.rule.paths[nth].as_str()))
     }
 
     /// The first redirect that is for this target, with the path of its rule that matches.
-    pub fn redirect<'a>(&'a self, target: Target<'_>) -> Option<(&'a Redirect, &'a str)> {
-        self.all.iter().find_map(|one| {
-            let redirect = one.rule.redirect.as_ref()?;
-            Some((redirect, one.pattern(target)?))
-        })
+    pub fn redirect<'a>(&'a self, target: Target<'a>) -> Option<(&'a Redirect, &'a str)> {
+        let mut matching = self.matching(target.host, target.path.as_bytes());
+        matching.find_map(|(one, path)| Some((one.rule.redirect.as_ref()?, path)))
     }
 
     /// The largest body, of the first rule that has one; `u64::MAX`: unbounded. None: as the site says. A path that may be
     /// read in several ways has the smallest of what they have.
     pub fn max_body(&self, target: Target<'_>, of_site: Option<u64>) -> Option<u64> {
-        let bounds = || self.all.iter().filter(|one| one.rule.max_body.is_some());
-        bounds().next()?;
-        let of = |path: &str| {
-            let found = bounds().find_map(|one| one.pattern(Target { path, ..target }).and(one.rule.max_body));
-            match found {
-                Some(MaxBody::Bytes(bytes)) => bytes,
-                Some(MaxBody::Unbounded) => u64::MAX,
-                None => of_site.unwrap_or(u64::MAX),
-            }
+        if !self.all.iter().any(|one| one.rule.max_body.is_some()) {
+            return None;
+        }
+        let of = |path: &[u8]| match self.matching(target.host, path).find_map(|(one, _)| one.rule.max_body) {
+            Some(MaxBody::Bytes(bytes)) => bytes,
+            Some(MaxBody::Unbounded) => u64::MAX,
+            None => of_site.unwrap_or(u64::MAX),
         };
-        let readings = Readings::of(target.path);
-        let smallest = readings.all().filter_map(|reading| std::str::from_utf8(reading).ok()).map(of).min();
-        smallest
+        Readings::of(target.path).all().map(of).min()
     }
 
     /// Changes the fields of a response. Of an error, and of what nobody may keep, none by which a cache would keep it.
     pub fn change(&self, target: Target<'_>, status: StatusCode, headers: &mut HeaderMap) {
         let is_kept_out = status.as_u16() >= 400 || headers.get_all(header::CACHE_CONTROL).iter().any(says_no_store);
-        let changes = |one: &&CompiledRule| one.rule.headers != HeaderChanges::default();
-        for one in self.all.iter().filter(changes).filter(|one| one.pattern(target).is_some()) {
+        for (one, _) in self.matching(target.host, target.path.as_bytes()) {
             for name in one.rule.headers.remove.iter().filter(|name| !is_kept_out || *name != header::CACHE_CONTROL) {
                 headers.remove(name);
             }
@@ -198,13 +220,6 @@ impl CompiledRule {
             None => host.eq_ignore_ascii_case(pattern),
         };
         self.rule.hosts.is_empty() || self.rule.hosts.iter().any(is)
-    }
-
-    /// The path of the rule that matches, as it is written.
-    fn pattern(&self, target: Target<'_>) -> Option<&str> {
-        let is = |pattern: &&String| access_rules::matches(pattern, target.path);
-        let found = self.rule.paths.iter().find(is).filter(|_| !self.rule.except.iter().any(|one| is(&one)))?;
-        self.is_for_host(target.host).then_some(found.as_str())
     }
 }
 
