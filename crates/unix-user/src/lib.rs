@@ -14,7 +14,7 @@ mod switch;
 mod walk;
 
 pub use acting::{acting, Acting};
-pub use files::{beginning, open, open_at, plain, read, Reader};
+pub use files::{beginning, open, open_at, open_at_once, plain, read, Reader};
 pub use own::{make_dirs, others_above, others_than_root, writing};
 pub use passwd::of_owner;
 pub use run_as::{author, of_app, of_files, root_alone, AccountRequest, Author, Provenance, RunAs};

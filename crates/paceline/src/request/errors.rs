@@ -6,6 +6,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,7 +34,7 @@ use http_guard::{
     strict::{BadBody, Refusal},
 };
 use startup_report::StartupReport;
-use unix_user::{self, acting, Acting, RunAs};
+use unix_user::RunAs;
 
 type Answer = Response<ResponseBody>;
 
@@ -49,9 +50,9 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, respon
     }
     let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
     let (parts, _) = response.into_parts();
-    let sending = Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), &path));
-    let sent = match site.read_as.clone() {
-        Some(run_as) => Acting::new(run_as, sending).await,
+    let sent = match &site.files {
+        // On the heap, so that other responses have no room for it.
+        Some(files) => Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), (files, &path))).await,
         None => Err(std::io::ErrorKind::PermissionDenied.into()),
     };
     match sent {
@@ -89,21 +90,72 @@ fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
     Some(if plain { site.config.root.join(below) } else { site.config.root.clone() })
 }
 
-/// A page with a status, in the form the client accepts; `public/STATUS.html` comes first for browsers.
+/// A page that is made of files of the site, which nobody reads on an event loop: `complete` puts it in the place of a response's body.
+#[derive(Clone)]
+enum PageOfFiles {
+    /// `public/STATUS.html`.
+    Public,
+    Exception(Arc<RaisedError>),
+}
+
+/// What the page of an exception shows.
+struct RaisedError {
+    error: AppError,
+    root: PathBuf,
+    request_line: String,
+    id: String,
+    accept: Option<String>,
+}
+
+/// A page with a status, in the form the client accepts. `complete` has `public/STATUS.html` come first for browsers.
 pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode, sentence: &str) -> Answer {
     let accept = accept(head);
-    let wants_html = accept.is_some_and(|accept| accept.contains("text/html"));
-    let page = |run_as: &RunAs| {
-        let public = site.config.root.join(&site.config.public);
-        acting(run_as, || pages::public_page(unix_user::open_at(run_as), &public, status.as_u16()))
-    };
-    let own = site.read_as.as_ref().filter(|_| wants_html).and_then(page);
-    match own {
-        Some(page) => page_response(status, "text/html; charset=utf-8", page),
-        None => {
-            let (content_type, body) = pages::render(status.as_u16(), accept, Some(sentence), Some(&exchange.id));
-            page_response(status, content_type, body)
+    let (content_type, body) = pages::render(status.as_u16(), accept, Some(sentence), Some(&exchange.id));
+    let mut answer = page_response(status, content_type, body);
+    if site.files.is_some() && accept.is_some_and(|accept| accept.contains("text/html")) {
+        answer.extensions_mut().insert(PageOfFiles::Public);
+    }
+    answer
+}
+
+/// The response with the page that was left to be read from files.
+pub async fn complete(site: &Site, mut answer: Answer) -> Answer {
+    let page = answer.extensions_mut().remove::<PageOfFiles>();
+    let Some((page, files)) = page.zip(site.files.as_ref()) else { return answer };
+    let made = match page {
+        PageOfFiles::Public => {
+            let path = site.config.root.join(&site.config.public).join(format!("{}.html", answer.status().as_u16()));
+            let read = move |reader| Ok(pages::public_page(reader, &path));
+            files.wait(read).await.unwrap_or(None).map(|page| ("text/html; charset=utf-8", page))
         }
+        PageOfFiles::Exception(raised) => {
+            let run_as = files.run_as().clone();
+            files.wait(move |_| Ok(raised.page(&run_as))).await.ok()
+        }
+    };
+    if let Some((content_type, body)) = made {
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        *answer.body_mut() = ResponseBody::Whole(body);
+    }
+    answer
+}
+
+impl RaisedError {
+    /// It reads the source with the rights of `read_as`.
+    fn page(&self, read_as: &RunAs) -> pages::Page {
+        let error = &self.error;
+        let exception = pages::AppException {
+            class: &error.class,
+            message: &error.message,
+            file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
+            line: error.line.parse().ok(),
+            backtrace: &error.backtrace,
+            root: &self.root,
+            read_as: Some(read_as),
+            request_line: &self.request_line,
+            id: &self.id,
+        };
+        pages::exception(&exception, self.accept.as_deref())
     }
 }
 
@@ -299,21 +351,17 @@ fn raised(site: &Site, head: &Parts, exchange: &mut Exchange, error: &AppError) 
         let sentence = "Something went wrong in the application.";
         return status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence);
     }
-    let request_line = format!("{} {}", head.method, head.uri);
-    let exception = pages::AppException {
-        class: &error.class,
-        message: &error.message,
-        file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
-        line: error.line.parse().ok(),
-        backtrace: &error.backtrace,
-        root: &site.config.root,
-        // The app has named the file.
-        read_as: site.read_as.as_ref(),
-        request_line: &request_line,
-        id: &exchange.id,
+    let raised = RaisedError {
+        error: error.clone(),
+        root: site.config.root.clone(),
+        request_line: format!("{} {}", head.method, head.uri),
+        id: exchange.id.to_string(),
+        accept: accept(head).map(str::to_owned),
     };
-    let (content_type, body) = pages::exception(&exception, accept(head));
-    page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
+    let (content_type, body) = pages::render(500, accept(head), Some(&error.message), Some(&exchange.id));
+    let mut answer = page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body);
+    answer.extensions_mut().insert(PageOfFiles::Exception(Arc::new(raised)));
+    answer
 }
 
 /// No response from an upstream.

@@ -12,9 +12,9 @@ use crate::{
     content::{live_reload::LiveReload, static_files::Folder},
     observe::metrics,
     request::{auth::Gate, crawlers::Crawlers, maintenance::Maintenance, rate_limit::RateLimits, rules::Rules},
+    support::site_files::SiteFiles,
     upstream::Upstream,
 };
-use unix_user::RunAs;
 
 /// A site with what serves it.
 pub struct Site {
@@ -41,7 +41,7 @@ pub struct Site {
     /// None: pages that are open are told of nothing.
     pub live_reload: Option<Arc<LiveReload>>,
     /// With whose rights its files are read. None: that could not be determined, so none are.
-    pub read_as: Option<RunAs>,
+    pub files: Option<SiteFiles>,
     pub metrics: Arc<metrics::Site>,
 }
 
@@ -59,7 +59,7 @@ impl Site {
         config: SiteConfig,
         folder: Option<Folder>,
         app: Option<Arc<App>>,
-        read_as: Option<RunAs>,
+        files: Option<SiteFiles>,
         cache: Option<Arc<SiteCache>>,
         metrics: Arc<metrics::Site>,
     ) -> Site {
@@ -93,7 +93,7 @@ impl Site {
             cache,
             auto_cache,
             live_reload,
-            read_as,
+            files,
             metrics,
         }
     }

@@ -37,8 +37,9 @@ use crate::{
     front::Front,
     observe::log::{Log, Name},
     request::route::{Routes, Site},
+    support::site_files::SiteFiles,
 };
-use unix_user::{self, RunAs};
+use unix_user::RunAs;
 
 /// How long a site's folder may be away before the site ends: a rename, a deployment, a mount that comes back.
 const GONE_AFTER: Duration = Duration::from_secs(5);
@@ -60,7 +61,7 @@ struct ServedSite {
 
 impl ServedSite {
     fn before(&self) -> Before {
-        let unknown = self.problem.is_none() && self.site.read_as.is_none();
+        let unknown = self.problem.is_none() && self.site.files.is_none();
         Before { wanted: self.wanted.clone(), problem: self.problem.clone(), looks: self.looks, unknown }
     }
 
@@ -184,7 +185,7 @@ impl Sites {
             if problem.is_some() && known.problem != problem {
                 say_problem(&self.server.log, &site, &problem);
             }
-            let found_out = known.site.read_as.is_none() && prepared.as_ref().is_some_and(|now| now.run_as.is_some());
+            let found_out = known.site.files.is_none() && prepared.as_ref().is_some_and(|now| now.run_as.is_some());
             let same = match &problem {
                 // What was served before its paceline.toml was broken goes on being served.
                 Some(_) => known.problem.is_none() || known.problem == problem,
@@ -225,7 +226,7 @@ impl Sites {
     }
 
     fn make(&mut self, mut site: SiteConfig, content: Content, prepared: SitePlan, problem: Option<&str>) -> Site {
-        let SitePlan { run_as, refused, files } = prepared;
+        let SitePlan { run_as, refused, files: public } = prepared;
         // Of an application its start says so.
         if let Some(why) = refused.filter(|_| content == Content::Files || site.upstream.is_some()) {
             let text = format!("Site {}: no files are served: {why}", site.name);
@@ -236,14 +237,16 @@ impl Sites {
             site.kind = Some(AppKind::Files);
         }
         let metrics = self.server.metrics.site(&site.name);
+        let files = run_as.clone().map(SiteFiles::new);
+        let folder = files.clone().map(|files| Folder::new(public, files, site.static_max_age));
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
             return Site::new(site, None, Some(app), None, None, metrics);
         }
         if site.upstream.is_some() {
-            let folder = run_as.as_ref().filter(|_| site.static_files).map(|run_as| folder(files, run_as, &site));
+            let folder = folder.filter(|_| site.static_files);
             let cache = self.cache_of(&site);
-            return self.guarded(Site::new(site, folder.map(Folder::glancing), None, run_as, cache, metrics));
+            return self.guarded(Site::new(site, folder.map(Folder::glancing), None, files, cache, metrics));
         }
         let mut auto_cache = None;
         if !is_files {
@@ -251,7 +254,6 @@ impl Sites {
             self.outbound.open(&mut site, run_as.as_ref());
             auto_cache = self.watch_pages(&mut site, run_as.as_ref());
         }
-        let folder = run_as.as_ref().map(|run_as| folder(files, run_as, &site));
         let folder = match is_files {
             true => folder,
             false => folder.filter(|_| site.static_files).map(Folder::glancing),
@@ -276,7 +278,7 @@ impl Sites {
             app
         });
         let cache = self.cache_of(&site).filter(|_| app.is_some());
-        self.guarded(Site { auto_cache, ..Site::new(site, folder, app, run_as, cache, metrics) })
+        self.guarded(Site { auto_cache, ..Site::new(site, folder, app, files, cache, metrics) })
     }
 
     /// Has what its pages are made of watched, where its settings say so.
@@ -420,10 +422,6 @@ fn say_problem(log: &Log, site: &SiteConfig, problem: &Option<String>) {
     if let Some(why) = problem {
         log.of(&site.name).event(Name::Site, format!("Site {}: {why}", site.name));
     }
-}
-
-fn folder(files: PathBuf, run_as: &RunAs, site: &SiteConfig) -> Folder {
-    Folder::new(files, unix_user::open_at(run_as), site.static_max_age)
 }
 
 /// Ends what works for a site that is not served any more.

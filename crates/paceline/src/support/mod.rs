@@ -11,6 +11,7 @@ pub mod private_file;
 pub mod private_socket;
 pub mod sharded;
 pub mod signal_mask;
+pub mod site_files;
 pub mod stall;
 pub mod state_folder;
 pub mod tick;

@@ -23,7 +23,9 @@ use crate::{
         static_files::{plain_file, FileBody},
     },
     request::incoming::{Arriving, Broken, RequestBody, Unread},
+    support::site_files::SiteFiles,
 };
+use unix_user::RunAs;
 
 /// What is left to send again should it be needed.
 pub enum Source {
@@ -82,7 +84,11 @@ impl Source {
         let content = match self {
             Source::Memory(bytes) => Content::Memory(bytes.clone()),
             Source::Spooled(spool) => {
-                let (length, file) = plain_file(spool.path()).await.map_err(Failure::Spool)?;
+                let (length, file) = {
+                    // The server's own.
+                    let files = SiteFiles::new(RunAs::Ourselves);
+                    plain_file(&files, spool.path()).await.map_err(Failure::Spool)?
+                };
                 Content::File { left: length, file }
             }
             Source::Streamed(body) => match body.take() {

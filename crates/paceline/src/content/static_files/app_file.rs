@@ -13,9 +13,10 @@ use super::{
     body::{self, FileBody, Segment},
     conditional::Validators,
     content_type::content_type,
-    open_file, response,
+    open_file::{self, OpenFile},
+    response,
 };
-use unix_user::plain;
+use crate::support::site_files::SiteFiles;
 
 const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
@@ -27,11 +28,11 @@ const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect")
 pub async fn send_file(
     request_head: &request::Parts,
     app_response: Response<()>,
-    path: &Path,
+    (files, path): (&SiteFiles, &Path),
 ) -> io::Result<Response<FileBody>> {
     let mut head = app_response;
     let (method, status) = (&request_head.method, head.status());
-    let file = open_file::open(plain, path)?;
+    let file = open(files, path).await?;
     let fields = head.headers_mut();
     for name in [X_SENDFILE, X_ACCEL_REDIRECT, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
         fields.remove(name);
@@ -66,8 +67,18 @@ pub async fn send_file(
 /// A `to_path` body: exactly the file's bytes and their number. The head is the app's own affair.
 ///
 /// The error is `NotFound` where `path` is no regular file.
-pub async fn plain_file(path: &Path) -> io::Result<(u64, FileBody)> {
-    let file = open_file::open(plain, path)?;
+pub async fn plain_file(files: &SiteFiles, path: &Path) -> io::Result<(u64, FileBody)> {
+    let file = open(files, path).await?;
     let body = body::assemble(&file.file, vec![Segment::Span(0..file.length)]).await?;
     Ok((file.length, body))
+}
+
+async fn open(files: &SiteFiles, path: &Path) -> io::Result<OpenFile> {
+    match files.at_once(|reader| open_file::open(reader, path)) {
+        Some(opened) => opened,
+        None => {
+            let path = path.to_path_buf();
+            files.wait(move |reader| open_file::open(reader, &path)).await
+        }
+    }
 }

@@ -3,8 +3,8 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
-    path::{Path, PathBuf},
+    io,
+    path::Path,
     time::{Duration, SystemTime},
 };
 
@@ -20,38 +20,24 @@ fn extension(coding: ContentCoding) -> &'static str {
     }
 }
 
-/// A compressed copy such as `app.js.br`.
-#[derive(Debug)]
-pub(super) struct Twin {
-    coding: ContentCoding,
-    path: PathBuf,
-    length: u64,
-}
+/// A compressed copy such as `app.js.br`, opened.
+pub(super) type Twin = (ContentCoding, OpenFile);
 
 /// The twins beside `path` that are at least as new as `original`.
-pub(super) fn twins(path: &Path, original: &OpenFile) -> Vec<Twin> {
-    let twin = |coding: ContentCoding| {
+pub(super) fn twins(reader: Reader, path: &Path, original: &OpenFile) -> io::Result<Vec<Twin>> {
+    let mut twins = Vec::new();
+    for coding in ContentCoding::ALL {
         let mut name = OsString::from(path);
         name.push(extension(coding));
-        let metadata = fs::metadata(&name).ok()?;
-        let fresh = metadata.is_file() && !is_older(metadata.modified().ok()?, original.modified);
-        fresh.then(|| Twin { coding, path: name.into(), length: metadata.len() })
-    };
-    ContentCoding::ALL.into_iter().filter_map(twin).collect()
+        let opened = open_file::open_if_present(reader, Path::new(&name))?;
+        twins.extend(opened.filter(|twin| !is_older(twin.modified, original.modified)).map(|twin| (coding, twin)));
+    }
+    Ok(twins)
 }
 
-/// The twin to send, opened. None: the original.
-pub(super) fn open_twin(
-    reader: Reader,
-    twins: Vec<Twin>,
-    accepted: &AcceptEncoding,
-    original: &OpenFile,
-) -> io::Result<Option<(ContentCoding, OpenFile)>> {
-    let Some(twin) = accepted.choose(twins.into_iter().map(|twin| (twin.coding, twin.length, twin))) else {
-        return Ok(None);
-    };
-    let opened = open_file::open_if_present(reader, &twin.path)?;
-    Ok(opened.filter(|opened| !is_older(opened.modified, original.modified)).map(|opened| (twin.coding, opened)))
+/// The twin to send. None: the original.
+pub(super) fn choose(twins: Vec<Twin>, accepted: &AcceptEncoding) -> Option<Twin> {
+    accepted.choose(twins.into_iter().map(|twin| (twin.0, twin.1.length, twin)))
 }
 
 /// Some compressors copy the original's time in whole seconds only; such a twin is not older than its original.

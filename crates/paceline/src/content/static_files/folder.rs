@@ -13,12 +13,13 @@ use rustix::io::Errno;
 use super::{
     body::{self, FileBody},
     content_type::content_type,
-    encoding,
+    encoding::{self, Twin},
     fingerprint::is_fingerprinted,
     open_file::{self, OpenFile},
     path, response,
     top::Top,
 };
+use crate::support::site_files::SiteFiles;
 use http_guard::coding::AcceptEncoding;
 use unix_user::Reader;
 
@@ -32,16 +33,19 @@ pub struct Folder {
     cache_control: Option<HeaderValue>,
     /// None: each name is looked for.
     top: Option<Top>,
-    reader: Reader,
+    files: SiteFiles,
 }
+
+/// What answers a request: which of the candidates, that file, and its compressed twins.
+type Found = (usize, OpenFile, Vec<Twin>);
 
 impl Folder {
     /// `max_age` is for files without a fingerprint in their name. None: no Cache-Control. `public` may be a symlink;
-    /// it is followed anew for each request, and need not exist. `reader` opens the files.
-    pub fn new(public: PathBuf, reader: Reader, max_age: Option<Duration>) -> Folder {
+    /// it is followed anew for each request, and need not exist.
+    pub fn new(public: PathBuf, files: SiteFiles, max_age: Option<Duration>) -> Folder {
         let cache_control =
             max_age.and_then(|age| HeaderValue::try_from(format!("public, max-age={}", age.as_secs())).ok());
-        Folder { public, cache_control, top: None, reader }
+        Folder { public, cache_control, top: None, files }
     }
 
     /// For a folder beside an app, where most requests mean no file: what is not there is known without a look at the
@@ -52,7 +56,7 @@ impl Folder {
 
     /// Whether no file can have this name, as far as is known. Costs next to nothing.
     pub fn lacks(&self, url_path: &str) -> bool {
-        self.top.as_ref().is_some_and(|top| top.lacks(&self.public, url_path))
+        self.top.as_ref().is_some_and(|top| top.lacks(&self.files, &self.public, url_path))
     }
 
     /// The finished response to a GET or HEAD for one of the files. None: no such file, or another method; the request
@@ -64,12 +68,12 @@ impl Folder {
     }
 
     /// 405 where a file has this name but the method is neither GET nor HEAD; for sites that have no app to ask.
-    pub fn method_not_allowed(&self, head: &Parts) -> Option<Response<FileBody>> {
+    pub async fn method_not_allowed(&self, head: &Parts) -> Option<Response<FileBody>> {
         if head.method == Method::GET || head.method == Method::HEAD {
             return None;
         }
         let candidates = path::candidates(head.uri.path())?;
-        self.find(&candidates).ok()??;
+        self.find(&candidates).await.ok()??;
         let mut response = bare(StatusCode::METHOD_NOT_ALLOWED);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         Some(response)
@@ -78,8 +82,10 @@ impl Folder {
     async fn first_of(&self, candidates: &[PathBuf], method: &Method, asked: &HeaderMap) -> Option<Response<FileBody>> {
         let mut outcome = Ok(None);
         for _ in 0..ATTEMPTS {
-            outcome = match self.find(candidates) {
-                Ok(Some((relative, file))) => self.represent(relative, file, method, asked).await.map(Some),
+            outcome = match self.find(candidates).await {
+                Ok(Some((at, file, twins))) => {
+                    self.represent(&candidates[at], (file, twins), method, asked).await.map(Some)
+                }
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
             };
@@ -90,19 +96,18 @@ impl Folder {
         outcome.unwrap_or_else(|error| Some(unreadable(&error)))
     }
 
-    fn find<'c>(&self, candidates: &'c [PathBuf]) -> io::Result<Option<(&'c Path, OpenFile)>> {
-        for relative in candidates {
-            if let Some(file) = open_file::open_if_present(self.reader, &self.public.join(relative))? {
-                return Ok(Some((relative, file)));
-            }
+    async fn find(&self, candidates: &[PathBuf]) -> io::Result<Option<Found>> {
+        if let Some(found) = self.files.at_once(|reader| find(reader, &self.public, candidates)) {
+            return found;
         }
-        Ok(None)
+        let (public, candidates) = (self.public.clone(), candidates.to_vec());
+        self.files.wait(move |reader| find(reader, &public, &candidates)).await
     }
 
     async fn represent(
         &self,
         relative: &Path,
-        original: OpenFile,
+        (original, twins): (OpenFile, Vec<Twin>),
         method: &Method,
         asked: &HeaderMap,
     ) -> io::Result<Response<FileBody>> {
@@ -115,11 +120,10 @@ impl Folder {
             fields.insert(header::CACHE_CONTROL, cache_control.clone());
         }
         let mut selected = original;
-        let twins = encoding::twins(&self.public.join(relative), &selected);
         if !twins.is_empty() {
             fields.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
             let accepted = AcceptEncoding::from_headers(asked);
-            if let Some((coding, twin)) = encoding::open_twin(self.reader, twins, &accepted, &selected)? {
+            if let Some((coding, twin)) = encoding::choose(twins, &accepted) {
                 fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
                 selected = twin;
             }
@@ -128,6 +132,18 @@ impl Folder {
         response::fill_in_validators(fields, &validators);
         response::compose(method, asked, head, &selected, &validators).await
     }
+}
+
+/// The first candidate that is there.
+fn find(reader: Reader, public: &Path, candidates: &[PathBuf]) -> io::Result<Option<Found>> {
+    for (at, relative) in candidates.iter().enumerate() {
+        let path = public.join(relative);
+        if let Some(file) = open_file::open_if_present(reader, &path)? {
+            let twins = encoding::twins(reader, &path, &file)?;
+            return Ok(Some((at, file, twins)));
+        }
+    }
+    Ok(None)
 }
 
 fn unreadable(error: &io::Error) -> Response<FileBody> {

@@ -1,8 +1,8 @@
 //! A regular file held open, and what the descriptor says about it.
 //! It never asks a path twice: length, time and bytes come from the same descriptor, whatever replaces the name since.
 //!
-//! Opening happens on the event loop: a lookup in the kernel's directory cache costs about a microsecond, a trip to the
-//! blocking pool many times that, and most lookups are for app URLs that have no file at all.
+//! Opening is tried on the event loop first (`SiteFiles`): a lookup in the kernel's directory cache costs about a microsecond, a
+//! trip to the blocking pool many times that, and most lookups are for app URLs that have no file at all.
 
 use std::{
     fs::File,

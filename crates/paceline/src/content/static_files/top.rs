@@ -1,12 +1,16 @@
 //! The names at the top of a public folder, for an early "no" to requests that are for the app.
-//! It never says that a file is there: that is for those who open it to find out.
+//! It never says that a file is there: that is for those who open it to find out. It never reads the folder on an event loop.
 
-use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt, path::Path};
+use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
+use tokio::runtime::Handle;
 
-use crate::support::clock::{self, Micros};
+use crate::support::{
+    clock::{self, Micros},
+    site_files::SiteFiles,
+};
 
 /// How old the names may be.
 const FRESH: Micros = 500_000;
@@ -14,24 +18,30 @@ const FRESH: Micros = 500_000;
 const MAX: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(super) struct Top(Mutex<Names>);
+pub(super) struct Top(Arc<Mutex<Names>>);
 
 #[derive(Debug, Default)]
 struct Names {
+    /// When reading them began.
     read: Option<Micros>,
+    is_being_read: bool,
     /// None: not known.
     names: Option<HashSet<Vec<u8>>>,
 }
 
 impl Top {
     /// Whether nothing in the folder begins as this path does: neither the name nor, for a page, the name with `.html`.
-    pub(super) fn lacks(&self, public: &Path, url_path: &str) -> bool {
+    /// False while the names are read.
+    pub(super) fn lacks(&self, files: &SiteFiles, public: &Path, url_path: &str) -> bool {
         let first = url_path.split('/').find(|segment| !segment.is_empty()).unwrap_or("index");
         let mut name: Vec<u8> = percent_decode_str(first).collect();
         let mut names = self.0.lock();
         let now = clock::now();
         if names.read.is_none_or(|read| now >= read + FRESH) {
-            *names = Names { read: Some(now), names: list(public).unwrap_or(None) };
+            if !names.is_being_read {
+                names.is_being_read = self.read(files, public, now);
+            }
+            return false;
         }
         let Some(names) = &names.names else { return false };
         if names.contains(&name) {
@@ -39,6 +49,17 @@ impl Top {
         }
         name.extend_from_slice(b".html");
         !names.contains(&name)
+    }
+
+    /// False: there is no event loop, and so nothing to read it beside.
+    fn read(&self, files: &SiteFiles, public: &Path, now: Micros) -> bool {
+        let Ok(event_loop) = Handle::try_current() else { return false };
+        let (known, files, public) = (self.0.clone(), files.clone(), public.to_path_buf());
+        event_loop.spawn(async move {
+            let names = files.wait(move |_| list(&public)).await.unwrap_or(None);
+            *known.lock() = Names { read: Some(now), is_being_read: false, names };
+        });
+        true
     }
 }
 

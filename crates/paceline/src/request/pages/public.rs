@@ -8,10 +8,9 @@ use unix_user::Reader;
 
 const LARGEST: u64 = 1024 * 1024;
 
-/// `public_dir/<status>.html`, when it is a file of at most 1 MiB that `reader` opens. Reads synchronously: errors are
-/// rare.
-pub fn public_page(reader: Reader, public_dir: &Path, status: u16) -> Option<Bytes> {
-    let file = reader(&public_dir.join(format!("{status}.html"))).ok()?;
+/// The file, when it is a regular one of at most 1 MiB that `reader` opens. It waits for the disk.
+pub fn public_page(reader: Reader, path: &Path) -> Option<Bytes> {
+    let file = reader(path).ok()?;
     let found = file.metadata().ok()?;
     if !found.is_file() || found.len() > LARGEST {
         return None;
@@ -32,9 +31,9 @@ mod tests {
         std::fs::create_dir_all(public.join("503.html")).unwrap();
         std::fs::write(public.join("500.html"), "<h1>Sorry</h1>").unwrap();
         std::fs::write(public.join("502.html"), vec![b'x'; LARGEST as usize + 1]).unwrap();
-        assert_eq!(public_page(plain, &public, 500).as_deref(), Some(&b"<h1>Sorry</h1>"[..]));
+        assert_eq!(public_page(plain, &public.join("500.html")).as_deref(), Some(&b"<h1>Sorry</h1>"[..]));
         for status in [404, 502, 503] {
-            assert_eq!(public_page(plain, &public, status), None, "{status}");
+            assert_eq!(public_page(plain, &public.join(format!("{status}.html"))), None, "{status}");
         }
         std::fs::remove_dir_all(public).unwrap();
     }

@@ -5,7 +5,7 @@ use http::{request::Parts, Response};
 
 use super::origin::has_body;
 use crate::{
-    caching::{tell_auto, Lookup},
+    caching::{auto::NoPage, tell_auto, Lookup},
     content::body::ResponseBody,
     request::{exchange::Exchange, incoming::Arriving, route::Site},
     scheduling::preview,
@@ -41,19 +41,36 @@ pub fn learned_ahead(
 ) -> Result<Response<ResponseBody>, bool> {
     let may_be = site.auto_cache.is_some() && site.gate.is_none() && is_open(site, head) && !preview::is_asked(head);
     match may_be {
-        true => learned(site, head, Some(body), exchange).ok_or(true),
+        // What has to be looked at first is for a step that may wait.
+        true => learned(site, head, has_body(Some(body)), exchange).map_err(|why| matches!(why, NoPage::Missing)),
         false => Err(false),
     }
 }
 
-/// The same where something goes before the cache.
-pub fn learned(
+/// The same where something goes before the cache: it may wait until the files of a page are looked at.
+pub async fn learned_in_time(
     site: &Site,
     head: &Parts,
-    body: Option<&Arriving>,
+    has_body: bool,
     exchange: &mut Exchange,
 ) -> Option<Response<ResponseBody>> {
-    let auto = site.auto_cache.as_ref().filter(|_| !has_body(body))?;
+    match learned(site, head, has_body, exchange) {
+        Ok(page) => Some(page),
+        Err(NoPage::Missing) => None,
+        Err(NoPage::LookFirst(files)) => {
+            site.auto_cache.as_ref()?.look(&files).await;
+            learned(site, head, has_body, exchange).ok()
+        }
+    }
+}
+
+fn learned(
+    site: &Site,
+    head: &Parts,
+    has_body: bool,
+    exchange: &mut Exchange,
+) -> Result<Response<ResponseBody>, NoPage> {
+    let auto = site.auto_cache.as_ref().filter(|_| !has_body).ok_or(NoPage::Missing)?;
     let mut page = auto.answer(head, exchange)?;
     exchange.cache = match &site.cache {
         Some(cache) => {
@@ -62,7 +79,7 @@ pub fn learned(
         }
         None => tell_auto(&mut page),
     };
-    Some(page)
+    Ok(page)
 }
 
 /// The page as it lies in the cache. None: it is not there as it has to be sent.

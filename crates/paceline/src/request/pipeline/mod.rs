@@ -59,7 +59,6 @@ use http_guard::{
     host::{self, split_host},
     strict::Refusal,
 };
-use unix_user::{acting, Acting};
 
 /// What a step that may answer says. Err: the answer; no later step is asked.
 type Step<T = ()> = Result<T, Response<ResponseBody>>;
@@ -163,7 +162,10 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
             }
             Err(answered) => Err(answered),
         };
-        let (Ok(response) | Err(response)) = response;
+        let (Ok(mut response) | Err(mut response)) = response;
+        if let Some(site) = &manner.site {
+            response = errors::complete(site, response).await;
+        }
         finish::send(response, guard, &manner)
     }))
 }
@@ -319,16 +321,19 @@ async fn preview(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Ste
     match Box::pin(preview::answer(site, head, exchange, &host)).await {
         None => Ok(()),
         Some(Previewed::Page(response)) => Err(response),
-        Some(Previewed::Refused(status, sentence)) => Err(errors::status(site, head, exchange, status, &sentence)),
+        Some(Previewed::Refused(status, sentence, note)) => {
+            exchange.note = note;
+            Err(errors::status(site, head, exchange, status, &sentence))
+        }
     }
 }
 
 async fn static_file(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     let folder = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path()));
-    if let (Some(folder), Some(read_as)) = (folder, &site.read_as) {
-        let mut file = Acting::new(read_as.clone(), Box::pin(folder.answer(head))).await;
-        if site.is_files() {
-            file = file.or_else(|| acting(read_as, || folder.method_not_allowed(head)));
+    if let Some(folder) = folder {
+        let mut file = folder.answer(head).await;
+        if file.is_none() && site.is_files() {
+            file = folder.method_not_allowed(head).await;
         }
         if let Some(response) = file {
             exchange.kind = Kind::Static;
@@ -351,7 +356,12 @@ async fn page(
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
     if !ahead.is_unlearned {
-        if let Some(page) = hit::learned(site, head, body.as_ref(), exchange) {
+        // On the heap, so that other requests have no room for it.
+        let found = match &site.auto_cache {
+            Some(_) => Box::pin(hit::learned_in_time(site, head, origin::has_body(body.as_ref()), exchange)).await,
+            None => None,
+        };
+        if let Some(page) = found {
             return Ok(page);
         }
     }

@@ -41,7 +41,7 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
     let body = match body {
         Some(body) => match incoming::read(body, limits).await {
             Ok(body) => body,
-            Err(unread) => return errors::unread(site, head, exchange, unread),
+            Err(unread) => return errors::complete(site, errors::unread(site, head, exchange, unread)).await,
         },
         None => RequestBody::Memory(Bytes::new()),
     };
@@ -53,7 +53,7 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
         (None, Some(_)) => Kind::Upstream,
         (None, None) => Kind::Front,
     };
-    match (&site.app, &site.upstream) {
+    let answer = match (&site.app, &site.upstream) {
         (Some(app), _) => {
             let is_empty = body.length() == Some(0);
             let auto_cache = site.auto_cache.as_ref().filter(|_| is_empty);
@@ -76,5 +76,7 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
             Err(failure) => errors::upstream_failure(site, head, exchange, failure),
         },
         (None, None) => errors::status(site, head, exchange, StatusCode::NOT_FOUND, "There is nothing here."),
-    }
+    };
+    // Here, since caches and others who wait for it may be given it, too.
+    errors::complete(site, answer).await
 }

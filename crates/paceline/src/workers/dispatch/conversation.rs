@@ -28,6 +28,7 @@ use crate::{
     observe::in_flight::Held,
     request::incoming::Arriving,
     support::{
+        site_files::SiteFiles,
         stall::hear_out,
         tick::{Pace, Tick},
     },
@@ -40,7 +41,6 @@ use crate::{
         response_buffer::{buffer, Writer},
     },
 };
-use unix_user::Acting;
 
 /// After so many ticks, of which each looks into the thread's mailbox as well, a request that others may follow is
 /// longer than was expected, and those behind it are given to other threads: 10 to 15 ms.
@@ -336,9 +336,8 @@ impl Conversation {
         let opened = match self.next().await {
             Ok(FromWorker::File(path)) => {
                 // As the worker's own account could: it names whatever it likes.
-                let run_as = self.lease.run_as.clone();
-                let opening = Acting::new(run_as, Box::pin(static_files::plain_file(&path)));
-                opening.await.map_err(|error| unopened(&path, &error))
+                let files = SiteFiles::new(self.lease.run_as.clone());
+                Box::pin(static_files::plain_file(&files, &path)).await.map_err(|error| unopened(&path, &error))
             }
             Ok(_) => return Answer::Died,
             Err(error) => return self.died(&error),

@@ -7,7 +7,7 @@ use super::{
 
 async fn send(public: &Public, asked: Parts, response: http::response::Builder) -> Answer {
     let head = response.body(()).unwrap();
-    let response = send_file(&asked, head, &public.path("a.txt")).await.unwrap();
+    let response = send_file(&asked, head, (&files(), &public.path("a.txt"))).await.unwrap();
     Answer::read(response).await.unwrap()
 }
 
@@ -82,11 +82,11 @@ async fn leaves_other_answers_alone() {
 #[tokio::test]
 async fn plain_files_are_their_bytes() {
     let public = Public::with(&[("a.txt", "0123456789"), ("empty", "")]);
-    let (length, body) = plain_file(&public.path("a.txt")).await.unwrap();
+    let (length, body) = plain_file(&files(), &public.path("a.txt")).await.unwrap();
     assert_eq!((length, body.collect().await.unwrap().to_bytes().as_ref()), (10, &b"0123456789"[..]));
-    assert_eq!(plain_file(&public.path("empty")).await.unwrap().0, 0);
+    assert_eq!(plain_file(&files(), &public.path("empty")).await.unwrap().0, 0);
     for missing in ["nowhere", ""] {
-        let error = plain_file(&public.path(missing)).await.err().unwrap();
+        let error = plain_file(&files(), &public.path(missing)).await.err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -5,7 +5,6 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{mknodat, FileType, Mode, CWD};
 
 use super::*;
-use unix_user::plain;
 
 #[tokio::test]
 async fn answers_with_the_file() {
@@ -65,7 +64,7 @@ async fn finds_files_as_rails_does() {
         let answer = public.get(url, &[]).await;
         assert_eq!(answer.as_ref().map(Answer::text), expected, "{url}");
     }
-    assert!(Folder::new(public.path("nowhere"), plain, None).answer(&request(Method::GET, "/", &[])).await.is_none());
+    assert!(Folder::new(public.path("nowhere"), files(), None).answer(&request(Method::GET, "/", &[])).await.is_none());
 }
 
 #[tokio::test]
@@ -76,7 +75,7 @@ async fn never_leaves_the_folder_or_shows_what_is_hidden() {
         ("public/.git/config", "secret"),
         ("public/dir/a.txt", "a"),
     ]);
-    let folder = Folder::new(public.path("public"), plain, None);
+    let folder = Folder::new(public.path("public"), files(), None);
     let long = format!("/{}", "a".repeat(300));
     let longer = format!("/{}", "a/".repeat(3000));
     for url in [
@@ -124,7 +123,7 @@ async fn follows_symlinks_to_regular_files_only() {
         assert_eq!(public.get(url, &[]).await.as_ref().map(Answer::text), expected, "{url}");
     }
     // Capistrano's `current` moves while the server runs.
-    let folder = Folder::new(public.path("current"), plain, None);
+    let folder = Folder::new(public.path("current"), files(), None);
     for (release, expected) in [("releases/1", "one"), ("releases/2", "two")] {
         let _ = fs::remove_file(public.path("current"));
         public.link(release, "current");
@@ -139,18 +138,18 @@ async fn leaves_other_methods_to_the_caller() {
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
         let asked = request(method, "/a.txt", &[]);
         assert!(public.folder().answer(&asked).await.is_none());
-        let refused = public.folder().method_not_allowed(&asked).unwrap();
+        let refused = public.folder().method_not_allowed(&asked).await.unwrap();
         assert_eq!(refused.status(), 405);
         assert_eq!(refused.headers()["allow"], "GET, HEAD");
     }
-    assert!(public.folder().method_not_allowed(&request(Method::POST, "/b.txt", &[])).is_none());
-    assert!(public.folder().method_not_allowed(&request(Method::GET, "/a.txt", &[])).is_none());
+    assert!(public.folder().method_not_allowed(&request(Method::POST, "/b.txt", &[])).await.is_none());
+    assert!(public.folder().method_not_allowed(&request(Method::GET, "/a.txt", &[])).await.is_none());
 }
 
 #[tokio::test]
 async fn cache_control() {
     let public = Public::with(&[("a.txt", "a"), ("assets/app-0123abcd.css", "b")]);
-    let folder = Folder::new(public.root.clone(), plain, Some(Duration::from_secs(60)));
+    let folder = Folder::new(public.root.clone(), files(), Some(Duration::from_secs(60)));
     for (url, expected) in
         [("/a.txt", "public, max-age=60"), ("/assets/app-0123abcd.css", "public, max-age=31536000, immutable")]
     {
@@ -168,7 +167,7 @@ async fn a_glance_knows_what_is_not_there_and_is_never_wrong_about_what_is() {
         ("a b.txt", ""),
         (".well-known/x.txt", ""),
     ]);
-    let folder = public.folder().glancing();
+    let folder = glanced(public.folder()).await;
     for url in ["/", "/about", "/about/", "//about.html", "/orders/1", "/orders/2", "/a%20b.txt", "/.well-known/x.txt"]
     {
         assert!(!folder.lacks(url), "{url}");
@@ -177,22 +176,49 @@ async fn a_glance_knows_what_is_not_there_and_is_never_wrong_about_what_is() {
         assert!(folder.lacks(url), "{url}");
     }
     assert!(!public.folder().lacks("/hello"), "a folder that does not glance looks for each name");
-    assert!(Folder::new(public.path("nowhere"), plain, None).glancing().lacks("/"));
-    assert!(
-        !Folder::new(public.path("index.html"), plain, None).glancing().lacks("/x"),
-        "what can't be read is not known"
-    );
+    assert!(glanced(Folder::new(public.path("nowhere"), files(), None)).await.lacks("/"));
+    let unreadable = Folder::new(public.path("index.html"), files(), None).glancing();
+    for _ in 0..20 {
+        assert!(!unreadable.lacks("/x"), "what can't be read is not known");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
-#[test]
-fn a_new_file_is_noticed() {
+/// A folder that glances, once it has read its names.
+async fn glanced(folder: Folder) -> Folder {
+    let folder = folder.glancing();
+    while !folder.lacks("/not-there-at-all") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    folder
+}
+
+#[tokio::test]
+async fn a_new_file_is_noticed() {
     let public = Public::with(&[("a.txt", "")]);
-    let folder = public.folder().glancing();
+    let folder = glanced(public.folder()).await;
     assert!(folder.lacks("/b.txt"));
     public.write("b.txt", b"");
     let begun = std::time::Instant::now();
     while folder.lacks("/b.txt") {
         assert!(begun.elapsed() < Duration::from_secs(10));
-        std::thread::sleep(Duration::from_millis(20));
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Chains of links, which take milliseconds to follow, are answered as before, and by another thread.
+#[tokio::test]
+async fn links_are_followed_beside_the_event_loop() {
+    let public = Public::with(&[("real/a.txt", "a")]);
+    public.link("real", "0");
+    (1..30).for_each(|nth| public.link(format!("{}0/../{}", "./".repeat(500), nth - 1), &nth.to_string()));
+    let folder = public.folder();
+    let own = std::thread::current().id();
+    let hooked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = hooked.clone();
+    files().wait(move |_| Ok(seen.lock().unwrap().push(std::thread::current().id()))).await.unwrap();
+    assert_ne!(hooked.lock().unwrap()[..], [own]);
+    let answer = folder.answer(&request(Method::GET, "/29/a.txt", &[])).await.unwrap();
+    assert_eq!(Answer::read(answer).await.unwrap().text(), "a");
+    assert!(folder.answer(&request(Method::GET, "/29/b.txt", &[])).await.is_none());
 }

@@ -21,7 +21,8 @@ use http::{request::Parts, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::{FileBody, Folder};
-use unix_user::plain;
+use crate::support::site_files::SiteFiles;
+use unix_user::RunAs;
 
 /// 2001-09-09T01:46:40Z, the time of every file that a test writes.
 const LONG_AGO: u64 = 1_000_000_000;
@@ -69,7 +70,7 @@ impl Public {
     }
 
     fn folder(&self) -> Folder {
-        Folder::new(self.root.clone(), plain, None)
+        Folder::new(self.root.clone(), files(), None)
     }
 
     async fn get(&self, url: &str, fields: &[(&str, &str)]) -> Option<Answer> {
@@ -86,6 +87,10 @@ impl Drop for Public {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
+}
+
+fn files() -> SiteFiles {
+    SiteFiles::new(RunAs::Ourselves)
 }
 
 fn request(method: Method, url: &str, fields: &[(&str, &str)]) -> Parts {
