@@ -114,6 +114,10 @@ impl<E> Variants<E> {
         self.sets.is_empty()
     }
 
+    pub fn all(&self) -> impl Iterator<Item = &E> {
+        self.sets.iter().flat_map(|(_, pages)| pages.values())
+    }
+
     /// What the pages vary by: each name once, and how many pages.
     pub fn names(&self) -> impl Iterator<Item = (&[Name], usize)> {
         self.sets.iter().map(|(names, pages)| (names.as_slice(), pages.len()))

@@ -177,6 +177,16 @@ pub fn record(payload: &[u8]) -> Result<Vec<Entry>, Malformed> {
     Ok(entries)
 }
 
+/// The files that a record names. None that can't be read.
+pub fn files(payload: &[u8]) -> Vec<String> {
+    let entries = record(payload).unwrap_or_default().into_iter();
+    let files = entries.filter_map(|entry| match entry.what {
+        What::File(path) => Some(path),
+        _ => None,
+    });
+    files.collect()
+}
+
 fn what(letter: u8, fields: &mut Fields) -> Result<What, Malformed> {
     Ok(match letter {
         b'S' => {

@@ -10,7 +10,7 @@ use tokio::{net::UnixListener, sync::Semaphore};
 use super::{call::call, Egress, SWEEP};
 
 /// Connections at a time; the kernel lets others wait.
-const MAX_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 256;
 /// A longer head of a request is refused: certificates may be in it.
 const BUFFER: usize = 256 << 10;
 /// So is one with more fields.

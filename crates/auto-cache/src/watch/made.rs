@@ -13,6 +13,8 @@ use crate::{
     wire::{self, Keeps, What},
 };
 
+/// Files that one page may have read: each is looked at when the page is shown.
+const MAX_FILES: usize = 64;
 /// Different things that one page has read, as people are shown them.
 const MAX_READINGS: usize = 64;
 /// Bytes of what people are shown of one.
@@ -103,6 +105,9 @@ impl Made {
             What::File(path) => {
                 self.note(&format!("file {path}"), at);
                 self.files.insert(path.clone());
+                if self.files.len() > MAX_FILES {
+                    return Err(Refusal::at(format!("reads more than {MAX_FILES} files"), at));
+                }
             }
             What::Outbound(url) => return Err(Refusal::at(format!("asks another server: {url}"), at)),
             // Rails' nonce is made by the application's initializer.

@@ -81,6 +81,12 @@ impl Pages {
         self.pages.get(self.urls.get(url)?.find(held)?)
     }
 
+    /// The files that pages of this URL were made of.
+    pub fn files_of(&self, url: &str) -> BTreeSet<&str> {
+        let pages = self.urls.get(url).into_iter().flat_map(Variants::all).filter_map(|id| self.pages.get(id));
+        pages.flat_map(|page| page.files.iter().map(|(path, _)| path.as_str())).collect()
+    }
+
     pub fn drop_found(&mut self, url: &str, held: impl Fn(&Name) -> Held) {
         let found = self.urls.get(url).and_then(|variants| variants.find(held).copied());
         found.into_iter().for_each(|id| self.remove(id));

@@ -85,8 +85,9 @@ impl Page {
         now.checked_sub(self.at).unwrap_or(u64::MAX)
     }
 
+    /// All are asked about, so that `around` can tell which of them it does not know.
     pub fn has_its_files(&self, around: &impl Around) -> bool {
-        self.files.iter().all(|(path, mark)| around.file(path) == *mark)
+        self.files.iter().fold(true, |all, (path, mark)| (around.file(path) == *mark) && all)
     }
 
     pub fn tokens(&self) -> usize {
@@ -104,6 +105,11 @@ impl Watch {
         let hit = self.find_page(asked, around)?;
         self.routes.find(&hit.page.route)?.served.fetch_add(1, Relaxed);
         Some(hit)
+    }
+
+    /// The files that pages of this URL were made of.
+    pub fn files_of(&self, url: &str) -> Vec<String> {
+        self.pages.files_of(url).into_iter().map(str::to_owned).collect()
     }
 
     /// A page that would be shown.

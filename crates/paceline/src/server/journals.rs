@@ -1,5 +1,5 @@
-//! The sockets on which applications' processes announce their writes, for the automatic page cache, and the thread that
-//! reads them. Each front has its own, so that the processes of another front, during an upgrade, announce to that one. It
+//! The sockets on which applications' processes announce their writes, for the automatic page cache, and of each site the thread
+//! that reads them: no site waits for what another's processes say. Each front has its own, so that the processes of another front, during an upgrade, announce to that one. It
 //! never looks into what is announced.
 
 use std::{
@@ -11,9 +11,9 @@ use std::{
 };
 
 use cache::record::checksum;
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::task::JoinHandle;
 
-use super::thread_with_loop;
+use super::site_thread::SiteThread;
 use crate::{
     apps::incidents::{Incident, Incidents, Kind},
     caching::auto::{self, is_journal, AutoCache, Memory, Mode, Notice, Policy, Setup, Tell, NAME},
@@ -38,8 +38,6 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Journals {
-    /// The thread's event loop. None: nobody has needed it.
-    event_loop: Option<Handle>,
     sites: HashMap<String, Journal>,
 }
 
@@ -52,6 +50,7 @@ struct Journal {
     open: Option<(SocketFile, JoinHandle<()>)>,
     tried: Instant,
     running: JoinHandle<()>,
+    thread: SiteThread,
 }
 
 impl Journals {
@@ -79,7 +78,7 @@ impl Journals {
         }
         // Its processes may go on for a while, and announce their writes to it.
         let before = self.sites.remove(&site.name).map(|journal| Arc::downgrade(&journal.auto));
-        let event_loop = self.event_loop()?;
+        let thread = SiteThread::begin("auto-cache")?;
         acting(run_as, || sweep(&site.root.join(FOLDER)));
         let tell = tell(&site.name, log.of(&site.name), incidents.clone());
         let (auto, answers) = AutoCache::new(Setup {
@@ -91,7 +90,7 @@ impl Journals {
             before,
             tell,
         });
-        let running = event_loop.spawn(auto.clone().run(answers));
+        let running = thread.event_loop().spawn(auto.clone().run(answers));
         let mut journal = Journal {
             path,
             run_as: run_as.clone(),
@@ -100,8 +99,9 @@ impl Journals {
             open: None,
             tried: Instant::now(),
             running,
+            thread,
         };
-        journal.try_open(&event_loop)?;
+        journal.try_open()?;
         site.env.insert(VARIABLE.into(), journal.path.display().to_string());
         self.sites.insert(site.name.clone(), journal);
         Ok(Some(auto))
@@ -113,49 +113,39 @@ impl Journals {
 
     /// Sees that the sockets are where they are looked for.
     pub fn look(&mut self) {
-        let Some(event_loop) = self.event_loop.clone() else { return };
         for journal in self.sites.values_mut() {
             let lost = journal.open.as_ref().is_none_or(|(file, _)| !file.is_there());
             if lost {
                 // It has to be seen before the socket is there once more: writes in between were not announced.
-                journal.auto.is_trusted();
+                acting(&journal.run_as, || journal.auto.is_trusted());
             }
             if lost && journal.tried.elapsed() >= TRY_AGAIN {
                 // It is tried again: processes that are connected stay so.
-                let _ = journal.try_open(&event_loop);
+                let _ = journal.try_open();
             }
             if journal.auto.obstacle().is_some() {
                 // A server that was killed is no other server.
                 let folder = journal.path.parent().unwrap_or(Path::new("."));
                 acting(&journal.run_as, || sweep(folder));
             }
-            journal.auto.is_trusted();
+            acting(&journal.run_as, || journal.auto.is_trusted());
             journal.auto.name_absentees();
             if journal.auto.begin_recall() {
                 let auto = journal.auto.clone();
-                event_loop.spawn_blocking(move || auto.recall());
+                journal.thread.event_loop().spawn_blocking(move || auto.recall());
             }
         }
-    }
-
-    fn event_loop(&mut self) -> io::Result<Handle> {
-        if let Some(event_loop) = &self.event_loop {
-            return Ok(event_loop.clone());
-        }
-        let event_loop = thread_with_loop("auto-cache")?;
-        self.event_loop = Some(event_loop.clone());
-        Ok(event_loop)
     }
 }
 
 impl Journal {
-    fn try_open(&mut self, event_loop: &Handle) -> Result<(), NoSocket> {
+    fn try_open(&mut self) -> Result<(), NoSocket> {
         self.tried = Instant::now();
         self.stop();
         let (listener, file) = private_socket::listen(&self.path, &self.run_as, false)?;
-        let _within = event_loop.enter();
+        let _within = self.thread.enter();
         let listener = tokio::net::UnixListener::from_std(listener)?;
-        self.open = Some((file, event_loop.spawn(auto::serve(listener, self.auto.clone()))));
+        self.open = Some((file, self.thread.event_loop().spawn(auto::serve(listener, self.auto.clone()))));
         Ok(())
     }
 
@@ -252,7 +242,7 @@ mod tests {
         let folder = Folder::with(&[("tmp/keep", "")]);
         let path = folder.0.join("tmp/paceline-journal-1.sock");
         let mut journals = Journals::default();
-        let event_loop = journals.event_loop().unwrap();
+        let thread = SiteThread::begin("auto-cache").unwrap();
         let setup = Setup {
             policy: Policy::default(),
             socket: path.clone(),
@@ -270,9 +260,10 @@ mod tests {
             auto: auto.clone(),
             open: None,
             tried: Instant::now(),
-            running: event_loop.spawn(auto.clone().run(answers)),
+            running: thread.event_loop().spawn(auto.clone().run(answers)),
+            thread,
         };
-        journal.try_open(&event_loop).unwrap();
+        journal.try_open().unwrap();
         let mut worker = UnixStream::connect(&path).unwrap();
         worker.write_all(b"\0\0\0\x03\x65r1\0").unwrap();
         worker.read_exact(&mut [0; 8]).unwrap();

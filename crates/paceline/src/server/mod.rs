@@ -19,6 +19,7 @@ mod popular;
 mod rolling;
 mod sign_on;
 mod signals;
+mod site_thread;
 mod sites;
 mod supervisor;
 mod survey;

@@ -1,17 +1,16 @@
-//! The sockets on which sites' processes ask for outbound calls, and the thread that makes these. A socket is opened
+//! The sockets on which sites' processes ask for outbound calls, and of each site the thread that makes them. A socket is opened
 //! again when its file is lost, or when the front that had it has ended. It never makes a call itself.
 
 use std::{
     collections::HashMap,
-    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::task::JoinHandle;
 
-use super::{leaving, thread_with_loop};
+use super::{leaving, site_thread::SiteThread};
 use crate::{
     config::SiteConfig,
     support::{
@@ -42,8 +41,6 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub struct Outbound {
     /// Whom those see who tell of them.
     told: Arc<egress::Sites>,
-    /// The thread's event loop. None: nobody has needed it.
-    event_loop: Option<Handle>,
     sites: HashMap<String, OutboundTask>,
 }
 
@@ -54,11 +51,12 @@ struct OutboundTask {
     egress: Arc<Egress>,
     open: Option<(SocketFile, JoinHandle<()>)>,
     tried: Instant,
+    thread: SiteThread,
 }
 
 impl Outbound {
     pub fn new(told: Arc<egress::Sites>) -> Outbound {
-        Outbound { told, event_loop: None, sites: HashMap::new() }
+        Outbound { told, sites: HashMap::new() }
     }
 
     /// Lets a site's processes ask, which run as `run_as`, and tells them where. None: it is not known as whom, so none
@@ -77,15 +75,16 @@ impl Outbound {
         if let Some(asking) = self.sites.get(&site.name).filter(|asking| asking.is_at(&path, run_as)) {
             return asking.egress.change(policy);
         }
-        let Ok(event_loop) = self.event_loop() else { return };
+        let Ok(thread) = SiteThread::begin("egress") else { return };
         let mut asking = OutboundTask {
             path,
             run_as: run_as.clone(),
             egress: Egress::new(policy, SURROUNDINGS),
             open: None,
             tried: Instant::now(),
+            thread,
         };
-        asking.try_open(&event_loop);
+        asking.try_open();
         self.told.put(&site.name, asking.egress.clone());
         self.sites.insert(site.name.clone(), asking);
     }
@@ -97,22 +96,12 @@ impl Outbound {
 
     /// Sees that the sockets are where they are looked for.
     pub fn look(&mut self) {
-        let Some(event_loop) = self.event_loop.clone() else { return };
         for asking in self.sites.values_mut() {
             let lost = asking.open.as_ref().is_none_or(|(file, _)| !file.is_there());
             if lost && asking.tried.elapsed() >= TRY_AGAIN {
-                asking.try_open(&event_loop);
+                asking.try_open();
             }
         }
-    }
-
-    fn event_loop(&mut self) -> io::Result<Handle> {
-        if let Some(event_loop) = &self.event_loop {
-            return Ok(event_loop.clone());
-        }
-        let event_loop = thread_with_loop("egress")?;
-        self.event_loop = Some(event_loop.clone());
-        Ok(event_loop)
     }
 }
 
@@ -122,13 +111,13 @@ impl OutboundTask {
     }
 
     /// What can't be opened now is tried again later: those who ask make their calls by themselves meanwhile.
-    fn try_open(&mut self, event_loop: &Handle) {
+    fn try_open(&mut self) {
         self.tried = Instant::now();
         self.stop();
         let Ok((listener, file)) = private_socket::listen(&self.path, &self.run_as, false) else { return };
-        let _within = event_loop.enter();
+        let _within = self.thread.enter();
         let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-        self.open = Some((file, event_loop.spawn(egress::serve(listener, self.egress.clone()))));
+        self.open = Some((file, self.thread.event_loop().spawn(egress::serve(listener, self.egress.clone()))));
     }
 
     fn stop(&mut self) {

@@ -4,7 +4,7 @@
 
 use std::{
     ffi::OsStr,
-    future::poll_fn,
+    future::{poll_fn, Future},
     io,
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -20,7 +20,7 @@ use ::auto_cache::wire::Malformed;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
 
 use super::{
@@ -45,8 +45,14 @@ const MISSED: &[u8] = b"missed";
 
 /// Bytes of a frame, at most.
 const MAX_FRAME: usize = 8 << 20;
+/// Bytes of all frames of a site that are being read. A frame that finds no room waits.
+pub(super) const MAX_READ: usize = 16 << 20;
+/// Time for a frame from its first byte to its last, and for its answer. Then the connection is closed.
+const FRAME_TIME: Duration = Duration::from_secs(10);
 /// Processes that are connected at once. The rest waits in the socket's queue.
-const MAX_PROCESSES: usize = 1000;
+const MAX_PROCESSES: usize = 64;
+/// A frame up to this size counts as so many bytes.
+const SMALL: usize = 64 << 10;
 
 /// Beats between two looks at databases that others may write to.
 const LOOK: u64 = 2;
@@ -56,6 +62,9 @@ const WATCHING_LOOK: u64 = 5;
 /// How long a write that was announced counts as under way when its process is gone, or does not know what came of it: the
 /// database may be about to do it.
 const AFTERMATH: Duration = Duration::from_secs(5);
+
+/// What a frame takes of the bytes that may be read, for as long as it is held.
+type Room = OwnedSemaphorePermit;
 
 /// Listens for as long as the future is polled.
 pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
@@ -146,22 +155,39 @@ fn agreed(agreement: Agreement, auto: &AutoCache) {
 async fn converse(mut stream: UnixStream, process: u64, auto: &Arc<AutoCache>) -> io::Result<()> {
     let malformed = |_| io::Error::from(io::ErrorKind::InvalidData);
     loop {
-        let length = stream.read_u32().await? as usize;
-        let kind = stream.read_u8().await?;
-        if length > MAX_FRAME {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut payload = Vec::with_capacity(length.min(64 << 10));
-        if (&mut stream).take(length as u64).read_to_end(&mut payload).await? < length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        // Between two frames a process may be silent for as long as it likes.
+        let first = stream.read_u8().await?;
+        let (kind, payload, _room) = within(FRAME_TIME, frame(&mut stream, first, &auto.reading)).await?;
         if let Some(ack) = obey(kind, &payload, process, auto).map_err(malformed)? {
             let mut frame = u32::try_from(ack.len()).unwrap_or(0).to_be_bytes().to_vec();
             frame.push(ACK);
             frame.extend(ack);
-            stream.write_all(&frame).await?;
+            within(FRAME_TIME, stream.write_all(&frame)).await?;
         }
     }
+}
+
+/// The rest of a frame that begins with `first`: its kind, its payload, and the room that it takes while it is held.
+async fn frame(stream: &mut UnixStream, first: u8, reading: &Arc<Semaphore>) -> io::Result<(u8, Vec<u8>, Room)> {
+    let mut rest = [0; 4];
+    stream.read_exact(&mut rest).await?;
+    let [second, third, fourth, kind] = rest;
+    let length = u32::from_be_bytes([first, second, third, fourth]) as usize;
+    if length > MAX_FRAME {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let bytes = u32::try_from(length.max(SMALL)).unwrap_or(u32::MAX);
+    let room = reading.clone().acquire_many_owned(bytes).await.map_err(io::Error::other)?;
+    let mut payload = Vec::with_capacity(length.min(SMALL));
+    if stream.take(length as u64).read_to_end(&mut payload).await? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok((kind, payload, room))
+}
+
+async fn within<T>(time: Duration, act: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    // As if the process had gone: it joins again, and what it has announced counts as under way.
+    tokio::time::timeout(time, act).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Does what a frame says. Some: the payload of its ACK.
@@ -393,6 +419,48 @@ mod tests {
                 () = async { while !auto.is_trusted() { tokio::task::yield_now().await } } => {}
             }
         });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_frame_is_held_for_ten_seconds_and_all_of_them_have_a_bound() {
+        let (auto, _answers) = AutoCache::for_tests();
+        let begin = |length: u32| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let auto = auto.clone();
+            let talking = tokio::spawn(async move { converse(theirs, 1, &auto).await });
+            async move {
+                let mut ours = ours;
+                ours.write_all(&[&length.to_be_bytes()[..], &[SCHEMA, 0]].concat()).await.unwrap();
+                (ours, talking)
+            }
+        };
+        let largest = MAX_FRAME as u32;
+        let mut held = Vec::new();
+        for _ in 0..20 {
+            held.push(begin(largest).await);
+        }
+        while auto.reading.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let began = tokio::time::Instant::now();
+        for (_ours, talking) in held {
+            assert_eq!(talking.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
+        assert_eq!(began.elapsed().as_secs(), FRAME_TIME.as_secs());
+        assert_eq!(auto.reading.available_permits(), MAX_READ, "nothing of them is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_between_two_frames_is_no_fault() {
+        let (auto, _answers) = AutoCache::for_tests();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let talking = tokio::spawn(async move { converse(theirs, 1, &auto).await });
+        tokio::time::sleep(100 * FRAME_TIME).await;
+        assert!(!talking.is_finished());
+        ours.write_all(b"\0\0\0\x03\x65r1\0").await.unwrap();
+        ours.read_exact(&mut [0; 8]).await.unwrap();
+        drop(ours);
+        assert_eq!(talking.await.unwrap().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! (whether others have written).
 
 mod code;
+mod file_marks;
 mod journal;
 #[cfg(test)]
 mod model;
@@ -36,24 +37,33 @@ pub use ::auto_cache::watch::{Mode, Policy};
 use ::auto_cache::{
     keys::Name,
     watch::{Alarm, Answer, Cut, OtherAnswer, PageRequest, SetCookie, Watch},
+    wire,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, Semaphore};
 
 pub use self::{
     code::Load,
     journal::serve,
     proven_routes::Memory,
     roster::{Living, Process, Reporter, Stage},
-    serving::AutoHit,
+    serving::{AutoHit, NoPage},
     trust::{is_journal, NAME},
 };
 use self::{
-    off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, samples::Samples,
-    sqlite_files::SqliteFiles, trust::Trust,
+    file_marks::{AskedFiles, FileMarks},
+    off_routes::OffRoutes,
+    proven_routes::ProvenRoutes,
+    request_parts::RequestParts,
+    samples::Samples,
+    sqlite_files::SqliteFiles,
+    trust::Trust,
 };
-use crate::{request::exchange::RecordSlot, support::clock};
+use crate::{
+    request::exchange::RecordSlot,
+    support::{clock, site_files::SiteFiles},
+};
 use unix_user::RunAs;
 
 /// Bytes of answers that wait to be looked at. What comes while there are more is not looked at.
@@ -103,6 +113,8 @@ pub struct AutoCache {
     /// Locked before `watch`.
     proven: Mutex<ProvenRoutes>,
     run_as: RunAs,
+    /// The files that pages were made of.
+    marks: FileMarks,
     /// Locked before `watch`.
     databases: Mutex<SqliteFiles>,
     tell: Tell,
@@ -116,6 +128,8 @@ pub struct AutoCache {
     passed_over: AtomicU64,
     /// In mode watch.
     samples: Samples,
+    /// Bytes of what processes say that may be read now.
+    reading: Arc<Semaphore>,
     /// Processes of the application that are connected.
     processes: AtomicUsize,
     /// Numbers of their connections.
@@ -202,6 +216,7 @@ impl AutoCache {
             trust,
             off_routes: Mutex::new(off_routes),
             proven: Mutex::new(proven),
+            marks: FileMarks::new(SiteFiles::new(run_as.clone())),
             run_as,
             databases: Mutex::default(),
             tell,
@@ -211,6 +226,7 @@ impl AutoCache {
             waiting: AtomicUsize::new(0),
             passed_over: AtomicU64::new(0),
             samples: Samples::default(),
+            reading: Arc::new(Semaphore::new(journal::MAX_READ)),
             processes: AtomicUsize::new(0),
             last_process: AtomicU64::new(0),
         };
@@ -227,7 +243,19 @@ impl AutoCache {
                 continue;
             }
             self.waiting.fetch_sub(observed.size, Relaxed);
+            self.look_at_files(&observed).await;
             self.look_at(&observed);
+        }
+    }
+
+    /// Looks at what the answer, and pages in its place, were made of.
+    async fn look_at_files(self: &Arc<AutoCache>, observed: &Observed) {
+        let mut files = observed.record.lock().as_deref().map_or_else(Vec::new, wire::files);
+        files.extend(self.with(|watch| watch.files_of(&observed.url)));
+        files.sort_unstable();
+        files.dedup();
+        if !files.is_empty() {
+            self.look(&files).await;
         }
     }
 
@@ -237,6 +265,7 @@ impl AutoCache {
             tokio::time::sleep(STEP).await;
         }
         self.waiting.fetch_sub(observed.size, Relaxed);
+        self.look_at_files(&observed).await;
         self.look_at(&observed);
     }
 
@@ -256,9 +285,11 @@ impl AutoCache {
             return;
         }
         self.look_at_databases();
+        let files = AskedFiles::new(&self.marks);
+        let view = observed.asked.view(&files);
         if let Some(status) = observed.status {
             let answer = OtherAnswer { url: &observed.url, began: observed.began, now: clock::unix_millis(), status };
-            return self.raise(self.change(|watch| watch.answered_otherwise(&answer, &observed.asked.view())));
+            return self.raise(self.change(|watch| watch.answered_otherwise(&answer, &view)));
         }
         let whole = match &observed.body[..] {
             [one] => one.clone(),
@@ -294,9 +325,9 @@ impl AutoCache {
         let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Cut::of(&answer, made));
         let is_refused = cut.is_err() && observed.is_for_pages;
         let (alarm, newly_proven) = self.change(|watch| {
-            let alarm = watch.compare(&answer, &observed.asked.view(), cut);
+            let alarm = watch.compare(&answer, &view, cut);
             if is_refused {
-                watch.drop_fitting(&PageRequest { url: answer.url, now: answer.now }, &observed.asked.view());
+                watch.drop_fitting(&PageRequest { url: answer.url, now: answer.now }, &view);
             }
             (alarm, watch.newly_proven())
         });

@@ -1,7 +1,6 @@
-//! What a request has of the names that its page was made of, as the application would see it. It reads files' attributes and
-//! never a file.
+//! What a request has of the names that its page was made of, as the application would see it. It looks at no file.
 
-use std::{io::ErrorKind, net::IpAddr, os::unix::fs::MetadataExt};
+use std::net::IpAddr;
 
 use ::auto_cache::{
     keys::{Held, Name, Source},
@@ -11,7 +10,8 @@ use cache::vary::is_visit;
 use http::{header, request::Parts, HeaderMap, Method};
 use percent_encoding::percent_decode;
 
-use crate::{request::exchange::Exchange, support::clock};
+use super::file_marks::AskedFiles;
+use crate::request::exchange::Exchange;
 
 /// All of a request's cookies.
 const ALL: &str = "*";
@@ -25,6 +25,7 @@ pub struct RequestView<'a> {
     pub headers: &'a HeaderMap,
     pub query: Option<&'a str>,
     pub address: Option<IpAddr>,
+    pub files: &'a AskedFiles<'a>,
 }
 
 /// What is kept of one until its answer is whole.
@@ -35,8 +36,8 @@ pub struct RequestParts {
 }
 
 impl RequestParts {
-    pub fn view(&self) -> RequestView<'_> {
-        RequestView { headers: &self.headers, query: self.query.as_deref(), address: self.address }
+    pub fn view<'a>(&'a self, files: &'a AskedFiles<'a>) -> RequestView<'a> {
+        RequestView { headers: &self.headers, query: self.query.as_deref(), address: self.address, files }
     }
 }
 
@@ -60,14 +61,7 @@ impl Around for RequestView<'_> {
     }
 
     fn file(&self, path: &str) -> Option<FileMark> {
-        let found = match std::fs::metadata(path) {
-            Ok(found) => found,
-            Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return None,
-            // It may be there all the same, and have been changed at any moment: also just now.
-            Err(_) => return Some([clock::unix_millis().saturating_mul(1_000_000), 0, 0]),
-        };
-        let nanos = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
-        Some([u64::try_from(nanos).unwrap_or(0), found.size(), found.ino()])
+        self.files.mark(path)
     }
 }
 
@@ -153,7 +147,9 @@ fn is_browser(accept: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{caching::auto::file_marks::FileMarks, support::site_files::SiteFiles};
     use http::HeaderValue;
+    use unix_user::RunAs;
 
     fn asked(fields: &[(&'static str, &'static str)]) -> RequestParts {
         let mut headers = HeaderMap::new();
@@ -164,7 +160,8 @@ mod tests {
     }
 
     fn held(asked: &RequestParts, source: Source, name: &str) -> Held {
-        asked.view().held(&Name { source, name: name.into() })
+        let marks = FileMarks::new(SiteFiles::new(RunAs::own()));
+        asked.view(&AskedFiles::new(&marks)).held(&Name { source, name: name.into() })
     }
 
     fn text(text: &str) -> Held {
@@ -192,15 +189,6 @@ mod tests {
             (Held::Absent, Held::Absent, Held::Absent)
         );
         assert_eq!(site(&[("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "image")]), text("cross-site"));
-    }
-
-    #[test]
-    fn a_file_that_can_not_be_looked_at_may_have_changed() {
-        let request = asked(&[]);
-        let mark = |path: &str| request.view().file(path);
-        assert_eq!((mark("/nonexistent/a"), mark("/proc/self/stat/a")), (None, None));
-        let [changed, size, number] = mark(&format!("/{}", "a".repeat(1000))).unwrap();
-        assert!(changed / 1_000_000 + 1000 > clock::unix_millis() && (size, number) == (0, 0));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use http::{header, request::Parts, HeaderName, HeaderValue, Method, Response, St
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{
+    file_marks::AskedFiles,
     observing::url,
     prepared::{CodedPage, Prepared, PreparedHead},
     request_parts::{is_for_pages, RequestView},
@@ -41,6 +42,15 @@ impl AutoHit {
     }
 }
 
+/// Why there is no page.
+#[derive(Debug)]
+pub enum NoPage {
+    /// The application is asked.
+    Missing,
+    /// There may be one, once these files are looked at; the list may be empty, since the site's folder is looked at, too.
+    LookFirst(Vec<String>),
+}
+
 /// Fields that describe content which is not sent.
 const CONTENT_FIELDS: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE];
@@ -48,25 +58,50 @@ const CONTENT_FIELDS: [HeaderName; 4] =
 const NONCE: usize = 16;
 
 impl AutoCache {
-    /// The page for this request. None: the application is asked.
-    pub fn answer(&self, head: &Parts, exchange: &Exchange) -> Option<Response<ResponseBody>> {
+    /// The page for this request. Err: the application is asked, or `look` has to be first.
+    pub fn answer(&self, head: &Parts, exchange: &Exchange) -> Result<Response<ResponseBody>, NoPage> {
         let policy = self.policy;
         if policy.mode != Mode::Serve || !is_for_pages(head, exchange) || self.is_sampled() {
-            return None;
+            return Err(NoPage::Missing);
         }
         let url = url(head, exchange);
         let asked = PageRequest { url: &url, now: clock::unix_millis() };
-        let view = RequestView { headers: &head.headers, query: head.uri.query(), address: exchange.client.address };
-        let hit = self.hit(&asked, &view)?;
+        let files = AskedFiles::new(&self.marks);
+        let (headers, query) = (&head.headers, head.uri.query());
+        let view = RequestView { headers, query, address: exchange.client.address, files: &files };
+        let held = self.trust.held_lately();
+        if held == Some(false) {
+            return Err(NoPage::Missing);
+        }
+        // What a process announces may take long to be understood, and the event loop serves the sites of others.
+        let Some(watch) = self.watch.try_read() else { return Err(NoPage::LookFirst(Vec::new())) };
+        if held.is_none() {
+            return Err(NoPage::LookFirst(watch.files_of(asked.url)));
+        }
+        let found = watch.serve(&asked, &view);
+        drop(watch);
+        let Some(hit) = found else {
+            let unknown = files.into_unknown();
+            return Err(if unknown.is_empty() { NoPage::Missing } else { NoPage::LookFirst(unknown) });
+        };
         let age = hit.page.age(asked.now);
         let ttl = i64::try_from(policy.max_ttl.saturating_sub(age)).unwrap_or(i64::MAX);
-        let mut response = page(&hit, head, age)?;
+        let mut response = page(&hit, head, age).ok_or(NoPage::Missing)?;
         response.extensions_mut().insert(AutoHit { ttl });
-        Some(response)
+        Ok(response)
     }
 
-    fn hit(&self, asked: &PageRequest, view: &RequestView) -> Option<Hit> {
-        self.is_trusted().then(|| self.with(|watch| watch.serve(asked, view)))?
+    /// Looks at these files, and whether all writes are told here, beside the event loop and as the site's account.
+    pub async fn look(self: &Arc<AutoCache>, files: &[String]) {
+        let auto = self.clone();
+        let beside = move || {
+            if auto.trust.held_lately().is_none() {
+                auto.is_trusted();
+            }
+            // Whoever changes something now has done so.
+            drop(auto.watch.read());
+        };
+        self.marks.look(files, beside).await;
     }
 
     /// A hit that is chosen is asked of the application, and compared.

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use super::{
     code::{is_each_own, Load},
+    file_marks::FRESH,
     roster::{Living, Process, Roster},
     AutoCache,
 };
@@ -30,6 +31,9 @@ pub const WATCHING_BEAT: Duration = Duration::from_millis(200);
 const LATE: Micros = 500_000;
 /// What has changed within this time (ns) may have changed once more without another time.
 const SAME_TICK: u128 = 50_000_000;
+
+/// Entries of the folder that are read. In one with more nobody looks for the sockets of other servers.
+const MAX_ENTRIES: usize = 10_000;
 
 /// A server's socket in an application's folder: `paceline-journal-PID.sock`.
 pub const NAME: (&str, &str) = ("paceline-journal-", ".sock");
@@ -58,6 +62,8 @@ pub struct Trust {
     whole: AtomicBool,
     /// When the folder was changed (ns) that has our socket alone. 0: it is not known.
     alone_since: AtomicI64,
+    /// When it was looked last whether pages may be shown.
+    looked: AtomicU64,
 }
 
 /// What came of a worker that says which code it has loaded.
@@ -166,9 +172,29 @@ impl Trust {
         self.agree.store(roster.releases().len() == 1, SeqCst);
     }
 
+    /// Whether pages may be shown, as it was when `holds` was asked last, without looking at anything. None: that is too long ago.
+    pub fn held_lately(&self) -> Option<bool> {
+        if self.is_broken.load(SeqCst) || !self.agree.load(SeqCst) || self.lacks.load(SeqCst) {
+            return Some(false);
+        }
+        let is_fresh = clock::now().saturating_sub(self.looked.load(SeqCst)) < FRESH;
+        if !is_fresh || self.has_missed.load(SeqCst) {
+            return None;
+        }
+        let read_until = self.read_until.load(SeqCst);
+        Some(self.whole.load(SeqCst) && is_in_time(read_until))
+    }
+
     /// Whether pages may be shown now. `again`: is called first where they could not be for a while, because nobody knows what was
     /// written in between.
-    pub fn holds(&self, mut again: impl FnMut()) -> bool {
+    pub fn holds(&self, again: impl FnMut()) -> bool {
+        let began = clock::now();
+        let holds = self.look(again);
+        self.looked.store(began, SeqCst);
+        holds
+    }
+
+    fn look(&self, mut again: impl FnMut()) -> bool {
         if self.is_broken.load(SeqCst) || !self.agree.load(SeqCst) {
             return false;
         }
@@ -247,7 +273,9 @@ impl Trust {
         }
         let mut seen = self.seen.lock();
         if !self.is_alone(&mut seen) {
-            return Some("another server runs in this directory, or the socket below tmp is missing".into());
+            return Some(format!(
+                "another server runs in this directory, the socket below tmp is missing, or tmp has more than {MAX_ENTRIES} entries"
+            ));
         }
         if !self.is_first() {
             return Some("workers of the directory before are still running".into());
@@ -302,9 +330,17 @@ fn changed(folder: &Path) -> Option<i64> {
 /// Ours is there, and no other server's.
 fn is_only(folder: &Path, own: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let sockets: Vec<_> = names.filter(|name| name.to_str().is_some_and(is_journal)).collect();
-    sockets.len() == 1 && own.file_name() == Some(&sockets[0])
+    let mut is_there = false;
+    for (nth, entry) in entries.flatten().enumerate() {
+        let name = entry.file_name();
+        let is_own = own.file_name() == Some(&name);
+        // Nobody waits for an account that fills the folder.
+        if nth >= MAX_ENTRIES || !is_own && name.to_str().is_some_and(is_journal) {
+            return false;
+        }
+        is_there |= is_own;
+    }
+    is_there
 }
 
 /// The name of a server's socket.

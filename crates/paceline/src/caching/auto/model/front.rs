@@ -237,7 +237,8 @@ impl World {
         self.counts.requests += 1;
         self.beat();
         if !self.chance.one_in(6) {
-            if let Some(response) = self.auto.answer(&head, &exchange) {
+            self.auto.is_trusted();
+            if let Ok(response) = self.auto.answer(&head, &exchange) {
                 self.counts.hits += 1;
                 self.check(asking, &response);
                 return;
