@@ -29,6 +29,10 @@ use startup_report::{phrases, Failure, Step};
 /// How long the preloader may take to tell how a worker ended whose socket is closed.
 const EXIT_TOLD: Duration = Duration::from_secs(1);
 
+/// A worker that was ready is replaced at once, but so long after it was forked at the earliest: those that end by themselves are not
+/// forked without end.
+const SHORTEST_LIFE: Duration = Duration::from_millis(100);
+
 impl Actor {
     pub(super) async fn preloader_gone(&mut self, number: u64, exit: Exit) {
         let booting = |next: &&mut crate::apps::generation::Generation| next.number == number;
@@ -153,6 +157,8 @@ impl Actor {
                 let wanted = worker.index <= workers && self.stopping.is_none() && !worker.replaced;
                 let pause = match asked || worker.served {
                     true => Duration::ZERO,
+                    // It could start: what it died of came later, and the next one is as good as it was.
+                    false if worker.is_ready() => SHORTEST_LIFE.saturating_sub(worker.forked.elapsed()),
                     false => self.pause_after(worker.forked.elapsed()),
                 };
                 if !asked && !worker.faulty && !worker.condemned {

@@ -3,21 +3,34 @@
 //! It never knows why a worker died. Pure: time is an argument.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     hash::{BuildHasher, Hasher, RandomState},
+    net::IpAddr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
+use doctor::route::label;
 use http::{header, request::Parts};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::support::clock::Micros;
+use crate::{edge::admission, support::clock::Micros};
 
 /// So many workers die with the very same request before it is refused ...
 const DEATHS: u32 = 2;
 /// ... and so many with requests for the same page that differ in their fields, as those of different visitors do.
 const PAGE_DEATHS: u32 = 4;
+/// ... and so many with requests for the same route, whatever their queries and numbers are ...
+const ROUTE_DEATHS: u32 = 8;
+/// ... and so many with requests of the same client, of which then only those for routes that have killed are refused: behind an
+/// address there may be many people.
+const CLIENT_DEATHS: u32 = 6;
+/// So many answers of a route, or to a client, make up for a death: what is killed from outside has other requests in hand each time.
+const ANSWERS: u32 = 20;
+/// Within this time, microseconds, ...
+const LATELY: Micros = 10_000_000;
+/// ... so many workers of each that the site has die before nothing is asked a second time.
+const DEATHS_OF_EACH: usize = 2;
 /// For how long it is refused at first, in microseconds. Each death after that doubles the time.
 const REFUSED: Micros = 10_000_000;
 /// How often it is doubled: 320 seconds are the longest.
@@ -37,6 +50,9 @@ const FEWEST_AT_ONCE: usize = 100;
 pub struct Fingerprint {
     request: u64,
     page: u64,
+    /// The page without its query, and without the numbers in its path.
+    route: u64,
+    client: u64,
 }
 
 struct Entry {
@@ -54,8 +70,31 @@ impl Entry {
     }
 }
 
+/// What many requests have in common, a route or a client: what was counted against it.
+struct Shape {
+    score: u32,
+    last: Micros,
+    /// Since the last death.
+    is_answered: bool,
+}
+
+impl Shape {
+    fn deaths(&self) -> u32 {
+        self.score.div_ceil(ANSWERS)
+    }
+
+    /// As of an `Entry` with this limit.
+    fn refused_until(&self, limit: u32) -> Option<Micros> {
+        let beyond = self.deaths().checked_sub(limit)?;
+        Some(self.last + (REFUSED << beyond.min(DOUBLED)))
+    }
+}
+
 struct Inner {
     entries: HashMap<u64, Entry>,
+    shapes: HashMap<u64, Shape>,
+    /// When workers died, the last ones.
+    deaths: VecDeque<Micros>,
     /// Requests that may still be asked again.
     left: f64,
     counted: Micros,
@@ -69,14 +108,28 @@ pub struct Suspects {
     /// Its keys are nobody's to choose.
     hasher: RandomState,
     at_once: f64,
+    /// Deaths within a while after which nothing is asked a second time.
+    most_deaths: usize,
 }
 
 impl Suspects {
-    /// For a site with so many worker threads.
-    pub fn new(threads: usize) -> Suspects {
+    /// For a site with so many workers, and worker threads in all of them.
+    pub fn new(workers: usize, threads: usize) -> Suspects {
         let at_once = threads.saturating_mul(2).max(FEWEST_AT_ONCE) as f64;
-        let inner = Inner { entries: HashMap::new(), left: at_once, counted: 0 };
-        Suspects { inner: Mutex::new(inner), any: AtomicBool::new(false), hasher: RandomState::new(), at_once }
+        let inner = Inner {
+            entries: HashMap::new(),
+            shapes: HashMap::new(),
+            deaths: VecDeque::new(),
+            left: at_once,
+            counted: 0,
+        };
+        Suspects {
+            inner: Mutex::new(inner),
+            any: AtomicBool::new(false),
+            hasher: RandomState::new(),
+            at_once,
+            most_deaths: workers.max(1).saturating_mul(DEATHS_OF_EACH),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -88,8 +141,8 @@ impl Suspects {
         self.any.load(Relaxed)
     }
 
-    /// What the request is known by. `body`: what is in memory of it.
-    pub fn fingerprint(&self, head: &Parts, body: &[u8]) -> Fingerprint {
+    /// What the request is known by. `body`: what is in memory of it; `client`: where it comes from.
+    pub fn fingerprint(&self, head: &Parts, body: &[u8], client: Option<IpAddr>) -> Fingerprint {
         let mut hasher = self.hasher.build_hasher();
         let mut put = |bytes: &[u8]| {
             hasher.write_usize(bytes.len());
@@ -98,6 +151,12 @@ impl Suspects {
         put(head.method.as_str().as_bytes());
         let host = head.uri.authority().map(|authority| authority.as_str().as_bytes());
         put(host.or_else(|| head.headers.get(header::HOST).map(|host| host.as_bytes())).unwrap_or_default());
+        let mut of_route = hasher.clone();
+        of_route.write(label(head.method.as_str(), head.uri.path()).as_bytes());
+        let mut put = |bytes: &[u8]| {
+            hasher.write_usize(bytes.len());
+            hasher.write(bytes);
+        };
         put(head.uri.path_and_query().map_or("", |target| target.as_str()).as_bytes());
         let page = hasher.finish();
         let mut put = |bytes: &[u8]| {
@@ -109,15 +168,21 @@ impl Suspects {
             put(value.as_bytes());
         }
         put(body);
-        Fingerprint { request: hasher.finish(), page }
+        let client = self.hasher.hash_one(client.map(admission::client));
+        Fingerprint { request: hasher.finish(), page, route: of_route.finish(), client }
     }
 
     /// For how long the request is refused, if it is.
     pub fn refuses(&self, request: Fingerprint, now: Micros) -> Option<Duration> {
         let inner = self.lock();
-        let until = [request.request, request.page]
-            .iter()
-            .filter_map(|key| inner.entries.get(key)?.refused_until())
+        let shape = |key, limit| inner.shapes.get(&key).and_then(|shape: &Shape| shape.refused_until(limit));
+        // One that was only in hand beside another is asked again, and answered.
+        let has_killed = inner.shapes.get(&request.route).is_some_and(|route| !route.is_answered);
+        let entries =
+            [request.request, request.page].into_iter().filter_map(|key| inner.entries.get(&key)?.refused_until());
+        let until = entries
+            .chain(shape(request.route, ROUTE_DEATHS))
+            .chain(shape(request.client, CLIENT_DEATHS).filter(|_| has_killed))
             .max()
             .filter(|until| *until > now)?;
         Some(Duration::from_micros(until - now))
@@ -128,6 +193,23 @@ impl Suspects {
     pub fn died(&self, request: Fingerprint, given: Micros, now: Micros) {
         let mut inner = self.lock();
         inner.entries.retain(|_, entry| now.saturating_sub(entry.refused_until().unwrap_or(entry.last)) < FORGOTTEN);
+        if inner.deaths.back().is_none_or(|last| given > *last) {
+            inner.deaths.push_back(now);
+            if inner.deaths.len() > self.most_deaths + 1 {
+                inner.deaths.pop_front();
+            }
+        }
+        inner.shapes.retain(|_, shape| now.saturating_sub(shape.last) < FORGOTTEN);
+        for key in [request.route, request.client] {
+            if !inner.shapes.contains_key(&key) && inner.shapes.len() >= MAX {
+                let oldest = inner.shapes.iter().min_by_key(|(_, shape)| shape.last).map(|(key, _)| *key);
+                oldest.and_then(|oldest| inner.shapes.remove(&oldest));
+            }
+            let shape = inner.shapes.entry(key).or_insert(Shape { score: 0, last: 0, is_answered: false });
+            if shape.score == 0 || given > shape.last {
+                *shape = Shape { score: shape.score + ANSWERS, last: now, is_answered: false };
+            }
+        }
         for (key, limit) in [(request.request, DEATHS), (request.page, PAGE_DEATHS)] {
             if !inner.entries.contains_key(&key) && inner.entries.len() >= MAX {
                 let oldest = inner.entries.iter().min_by_key(|(_, entry)| entry.last).map(|(key, _)| *key);
@@ -142,20 +224,36 @@ impl Suspects {
         self.any.store(true, Relaxed);
     }
 
-    /// The request, which was given to a worker at `given`, was answered: it kills nobody.
+    /// The request, which was given to a worker at `given`, was answered: it kills nobody. That says little of others for its route, and of
+    /// its client's others.
     pub fn answered(&self, request: Fingerprint, given: Micros) {
         let mut inner = self.lock();
+        for key in [request.route, request.client] {
+            if let Some(shape) = inner.shapes.get_mut(&key) {
+                shape.score -= 1;
+                shape.is_answered = true;
+                if shape.score == 0 {
+                    inner.shapes.remove(&key);
+                }
+            }
+        }
         for key in [request.request, request.page] {
             if inner.entries.get(&key).is_some_and(|entry| given > entry.last) {
                 inner.entries.remove(&key);
             }
         }
-        self.any.store(!inner.entries.is_empty(), Relaxed);
+        self.any.store(!inner.entries.is_empty() || !inner.shapes.is_empty(), Relaxed);
     }
 
-    /// Whether one more request may be asked again; if so, it counts.
-    pub fn may_ask_again(&self, now: Micros) -> bool {
+    /// Whether the request may be asked again; if so, it counts. While workers die one after another, and others of its route or of
+    /// its client were in hand, a second try would only take another worker from those that are left.
+    pub fn may_ask_again(&self, request: Fingerprint, now: Micros) -> bool {
         let mut inner = self.lock();
+        let lately = inner.deaths.iter().filter(|at| now.saturating_sub(**at) < LATELY).count();
+        let is_of_those = |key| inner.shapes.get(&key).is_some_and(|shape: &Shape| shape.deaths() >= DEATHS);
+        if lately > self.most_deaths && (is_of_those(request.route) || is_of_those(request.client)) {
+            return false;
+        }
         let passed = now.saturating_sub(inner.counted) as f64 / 1e6;
         inner.counted = now;
         inner.left = (inner.left + passed * AGAIN).min(self.at_once);
@@ -175,7 +273,15 @@ mod tests {
 
     fn request(suspects: &Suspects, target: &str, cookie: &str) -> Fingerprint {
         let request = http::Request::get(target).header("host", "a.test").header("cookie", cookie).body(()).unwrap();
-        suspects.fingerprint(&request.into_parts().0, b"")
+        suspects.fingerprint(&request.into_parts().0, b"", Some(A))
+    }
+
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    fn from(suspects: &Suspects, target: &str, client: IpAddr) -> Fingerprint {
+        let request = http::Request::get(target).header("host", "a.test").body(()).unwrap();
+        suspects.fingerprint(&request.into_parts().0, b"", Some(client))
     }
 
     fn seconds(refused: Option<Duration>) -> u64 {
@@ -184,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_two_workers_died_with_is_refused_for_ever_longer() {
-        let suspects = Suspects::new(1);
+        let suspects = Suspects::new(1, 1);
         let crash = request(&suspects, "/crash", "");
         assert!(!suspects.any());
         let mut now = SECOND;
@@ -202,19 +308,21 @@ mod tests {
 
     #[test]
     fn an_answer_clears_a_request_and_one_from_before_the_death_does_not() {
-        let suspects = Suspects::new(1);
+        let suspects = Suspects::new(1, 1);
         let page = request(&suspects, "/", "");
         suspects.died(page, 10, 20);
         suspects.answered(page, 15);
         suspects.died(page, 30, 40);
         assert!(suspects.refuses(page, 50).is_some());
         suspects.answered(page, 60);
-        assert_eq!((suspects.refuses(page, 70), suspects.any()), (None, false));
+        assert_eq!((suspects.refuses(page, 70), suspects.any()), (None, true), "its route is remembered");
+        (0..2 * ANSWERS).for_each(|_| suspects.answered(page, 60));
+        assert!(!suspects.any());
     }
 
     #[test]
     fn workers_that_die_together_are_one_death() {
-        let suspects = Suspects::new(1);
+        let suspects = Suspects::new(1, 1);
         let page = request(&suspects, "/", "");
         for given in 1..9 {
             suspects.died(page, given, 20 + given);
@@ -224,7 +332,7 @@ mod tests {
 
     #[test]
     fn one_visitors_request_does_not_take_a_page_from_others_before_theirs_have_killed_as_well() {
-        let suspects = Suspects::new(1);
+        let suspects = Suspects::new(1, 1);
         let [one, two, three] = ["a=1", "a=2", "a=3"].map(|cookie| request(&suspects, "/report", cookie));
         for given in [10, 20] {
             suspects.died(one, given, given + 1);
@@ -235,24 +343,79 @@ mod tests {
         }
         assert!(suspects.refuses(three, 45).is_some());
         let other_host = http::Request::get("/report").header("host", "b.test").body(()).unwrap();
-        assert_eq!(suspects.refuses(suspects.fingerprint(&other_host.into_parts().0, b""), 45), None);
+        assert_eq!(suspects.refuses(suspects.fingerprint(&other_host.into_parts().0, b"", Some(B)), 45), None);
     }
 
     #[test]
     fn what_is_remembered_is_bounded_and_forgotten() {
-        let suspects = Suspects::new(1);
+        let suspects = Suspects::new(1, 1);
         for given in 1..3_000 {
             suspects.died(request(&suspects, &format!("/{given}"), ""), given, given + 1);
         }
         assert_eq!(suspects.lock().entries.len(), MAX);
-        suspects.died(request(&suspects, "/", ""), FORGOTTEN, 2 * FORGOTTEN);
-        assert_eq!(suspects.lock().entries.len(), 2);
+        suspects.died(request(&suspects, "/", ""), 2 * FORGOTTEN, 3 * FORGOTTEN);
+        assert_eq!((suspects.lock().entries.len(), suspects.lock().shapes.len()), (2, 2));
+    }
+
+    #[test]
+    fn a_route_is_refused_whatever_its_queries_are() {
+        let suspects = Suspects::new(2, 10);
+        let mut given = SECOND;
+        for nth in 0..u64::from(ROUTE_DEATHS) {
+            let client = IpAddr::V4(u32::try_from(nth).unwrap().into());
+            assert_eq!(suspects.refuses(from(&suspects, &format!("/report/{nth}?q={nth}"), client), given), None);
+            suspects.died(from(&suspects, &format!("/report/{nth}?q={nth}"), client), given, given + 1);
+            given += 2;
+        }
+        assert!(suspects.refuses(from(&suspects, "/report/99?q=new", B), given).is_some());
+        assert_eq!(suspects.refuses(from(&suspects, "/other", B), given), None);
+        (0..ANSWERS).for_each(|_| suspects.answered(from(&suspects, "/report/100", B), given + 1));
+        assert_eq!(suspects.refuses(from(&suspects, "/report/99?q=new", B), given + 2), None);
+    }
+
+    #[test]
+    fn a_client_that_kills_is_refused_where_anybody_has_killed() {
+        let suspects = Suspects::new(2, 10);
+        let mut given = SECOND;
+        for nth in 0..CLIENT_DEATHS {
+            suspects.died(from(&suspects, &format!("/r{nth}x?q"), A), given, given + 1);
+            suspects.answered(from(&suspects, "/fine", A), given + 1);
+            given += 2;
+        }
+        let refused = |target, client| suspects.refuses(from(&suspects, target, client), given).is_some();
+        assert!(refused("/r1x?again", A) && !refused("/r1x?again", B));
+        assert!(!refused("/fine", A), "others may come from the same address");
+    }
+
+    #[test]
+    fn nothing_is_asked_again_while_workers_die_one_after_another() {
+        let suspects = Suspects::new(2, 10);
+        let (crash, fine) = (from(&suspects, "/crash?q", A), from(&suspects, "/fine", B));
+        for nth in 1..=5 {
+            assert!(suspects.may_ask_again(crash, nth * SECOND), "{nth}");
+            suspects.died(from(&suspects, &format!("/crash?{nth}"), A), nth * SECOND, nth * SECOND + 1);
+        }
+        assert!(!suspects.may_ask_again(crash, 6 * SECOND) && suspects.may_ask_again(fine, 6 * SECOND));
+        assert!(suspects.may_ask_again(crash, 5 * SECOND + LATELY), "the first of them is forgotten");
+    }
+
+    #[test]
+    fn what_is_killed_from_outside_is_asked_again() {
+        let suspects = Suspects::new(2, 10);
+        for nth in 1..100 {
+            let page = from(&suspects, &format!("/?{nth}"), A);
+            suspects.died(page, nth * SECOND, nth * SECOND + 1);
+            assert!(suspects.may_ask_again(page, nth * SECOND + 2), "{nth}");
+            assert_eq!(suspects.refuses(page, nth * SECOND + 2), None, "{nth}");
+            (0..100).for_each(|_| suspects.answered(page, nth * SECOND + 3));
+        }
     }
 
     #[test]
     fn so_many_may_be_asked_again_at_once_and_then_ten_a_second() {
-        let suspects = Suspects::new(60);
-        let granted = |now| (0..1_000).filter(|_| suspects.may_ask_again(now)).count();
+        let suspects = Suspects::new(12, 60);
+        let page = request(&suspects, "/", "");
+        let granted = |now| (0..1_000).filter(|_| suspects.may_ask_again(page, now)).count();
         assert_eq!([granted(SECOND), granted(SECOND), granted(2 * SECOND), granted(60 * SECOND)], [120, 0, 10, 120]);
     }
 }
