@@ -10,9 +10,12 @@ use std::{
 use super::{AppKind, SiteConfig};
 use unix_user::{self, AccountRequest};
 
-/// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`.
-/// Source, keys and the database lie beside these.
-const MARKS: [&str; 2] = ["Gemfile", "gems.rb"];
+/// What an application's root has and a folder of plain files has not; also every name that ends in one of `ENDINGS`, and a
+/// folder `config`. Source, keys and the database lie beside these.
+const MARKS: [&str; 8] = ["Gemfile", "gems.rb", "Rakefile", "Procfile", "Capfile", ".git", ".svn", ".bundle"];
+const ENDINGS: [&str; 6] = [".ru", ".rb", ".rake", ".gemspec", ".sqlite3", ".key"];
+/// Settings with secrets: `.env`, `.env.production`.
+const SECRETS: &str = ".env";
 
 /// Bytes of a Ruby file that are looked at: what it requires stands above all else.
 const LOOKED_AT: u64 = 256 << 10;
@@ -37,6 +40,10 @@ pub enum DetectError {
     Empty {
         root: PathBuf,
     },
+    /// Nothing of an application, and nothing that asks to be published.
+    NoIndex {
+        root: PathBuf,
+    },
     /// It looks like an application, and nothing in it says how to start one.
     NoEntry {
         root: PathBuf,
@@ -56,6 +63,12 @@ impl fmt::Display for DetectError {
                 out,
                 "{}: is empty; put a config.ru there (or an index.html), or create an application with: rails new {}",
                 root.display(),
+                root.display()
+            ),
+            DetectError::NoIndex { root } => write!(
+                out,
+                "{}: has no config.ru and no index.html; put one of them there, or set `kind = \"files\"` to publish every file of this \
+                 folder",
                 root.display()
             ),
             DetectError::NoEntry { root, mark } => write!(
@@ -109,6 +122,7 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
     let mut names: Vec<_> = fs::read_dir(root)
         .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>())
         .map_err(unreadable)?;
+    let all = names.clone();
     names.retain(|name| !name.to_string_lossy().starts_with('.'));
     // app.rb is the usual name; other files come in the order of the alphabet.
     names.sort_by_key(|name| (name != "app.rb", name.clone()));
@@ -120,10 +134,16 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
     if names.is_empty() {
         return Err(DetectError::Empty { root: root.to_path_buf() });
     }
-    if let Some(mark) = mark_of_application(&names, has_folder(root, "config")) {
+    let entry = folder_with_index(root);
+    // A folder `public` has nothing of what lies hidden beside it.
+    let marks = if entry == root { &all } else { &names };
+    if let Some(mark) = mark_of_application(marks, has_folder(root, "config")) {
         return Err(DetectError::NoEntry { root: root.to_path_buf(), mark });
     }
-    found(AppKind::Files, folder_with_index(root))
+    match entry.join("index.html").is_file() {
+        true => found(AppKind::Files, entry),
+        false => Err(DetectError::NoIndex { root: root.to_path_buf() }),
+    }
 }
 
 /// The files of a root that is to be a folder of files whatever it holds. Of an application those that it publishes
@@ -131,7 +151,9 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
 fn files_of(root: &Path, detected: Result<Detected, DetectError>, public: &Path) -> PathBuf {
     match detected {
         Ok(Detected { kind: AppKind::Files, entry }) => entry,
-        Err(DetectError::NoEntry { .. }) => folder_with_index(root),
+        Err(DetectError::NoEntry { .. } | DetectError::NoIndex { .. } | DetectError::Empty { .. }) => {
+            folder_with_index(root)
+        }
         _ => root.join(public),
     }
 }
@@ -149,7 +171,9 @@ fn has_folder(root: &Path, name: &str) -> bool {
 }
 
 fn mark_of_application(names: &[OsString], has_config: bool) -> Option<String> {
-    let is_mark = |name: &str| MARKS.contains(&name) || name.ends_with(".ru");
+    let is_mark = |name: &str| {
+        MARKS.contains(&name) || name.starts_with(SECRETS) || ENDINGS.iter().any(|ending| name.ends_with(ending))
+    };
     let named = names.iter().filter_map(|name| name.to_str()).find(|name| is_mark(name)).map(str::to_owned);
     named.or_else(|| has_config.then(|| "config/".to_owned()))
 }
@@ -181,10 +205,9 @@ mod tests {
             (&[("app.rb", "# hi\nrequire \"sinatra\"\n")], AppKind::Sinatra, "app.rb"),
             (&[("a.rb", "require 'sinatra'"), ("app.rb", "require('sinatra');")], AppKind::Sinatra, "app.rb"),
             (&[("hello.rb", "require 'sinatra'"), ("z.rb", "")], AppKind::Sinatra, "hello.rb"),
-            (&[("hello.rb", "require 'sinatra/base'\n# require 'sinatra'")], AppKind::Files, ""),
             (&[("index.html", ""), ("public/index.html", "")], AppKind::Files, ""),
             (&[("public/index.html", ""), ("README", "")], AppKind::Files, "public"),
-            (&[("notes.txt", "")], AppKind::Files, ""),
+            (&[("public/index.html", ""), (".env", ""), (".git/config", "")], AppKind::Files, "public"),
         ] {
             let folder = Folder::with(files);
             let found = detect(&folder.0).expect("detected");
@@ -199,6 +222,12 @@ mod tests {
             (&[("gems.rb", "")], "gems.rb"),
             (&[("config/database.yml", ""), ("public/index.html", "")], "config/"),
             (&[("app.ru", ""), ("data.sqlite3", "")], "app.ru"),
+            (&[("app.rb", "puts 1")], "app.rb"),
+            (&[("Rakefile", ""), ("index.html", "")], "Rakefile"),
+            (&[("hello.rb", "require 'sinatra/base'\n# require 'sinatra'")], "hello.rb"),
+            (&[("index.html", ""), (".env.production", "A=1")], ".env.production"),
+            (&[("index.html", ""), (".git/config", "")], ".git"),
+            (&[("index.html", ""), ("shop.gemspec", "")], "shop.gemspec"),
         ] {
             let folder = Folder::with(files);
             let why = detect(&folder.0).unwrap_err().to_string();
@@ -207,8 +236,20 @@ mod tests {
             site.kind = Some(AppKind::Files);
             assert_eq!(detect_site(&site, &folder.0).expect("said so").kind, AppKind::Files);
         }
-        let folder = Folder::with(&[("config", "a file"), ("page.html", "")]);
+        let folder = Folder::with(&[("config", "a file"), ("index.html", "")]);
         assert_eq!(detect(&folder.0).expect("files").kind, AppKind::Files);
+    }
+
+    #[test]
+    fn a_folder_without_an_index_is_published_by_nobody_s_guess() {
+        for files in [&[("notes.txt", "")][..], &[("public/notes.txt", ""), ("page.html", "")]] {
+            let folder = Folder::with(files);
+            let why = detect(&folder.0).unwrap_err().to_string();
+            assert!(why.contains("has no config.ru and no index.html") && why.contains("kind = \"files\""), "{why}");
+            let mut site = SiteConfig::with_defaults(&folder.0, "production");
+            site.kind = Some(AppKind::Files);
+            assert_eq!(detect_site(&site, &folder.0).expect("said so").entry, folder.0);
+        }
     }
 
     #[test]

@@ -65,8 +65,8 @@ pub fn signed(site: &Site, target: &str, at: Millis, expires: Millis) -> std::io
 /// What a request for a preview is answered.
 pub enum Previewed {
     Page(Response<ResponseBody>),
-    /// The status, and a sentence for the one who has the link.
-    Refused(StatusCode, String),
+    /// The status, a sentence for the one who has the link, and what the log has of it.
+    Refused(StatusCode, String, Option<String>),
 }
 
 /// Whether a request may be one for a preview.
@@ -87,12 +87,17 @@ pub async fn answer(site: &Arc<Site>, head: &Parts, exchange: &Exchange, host: &
     let wish = Wish { scheme: exchange.client.scheme().into(), host: host.into(), target, at: link.at };
     match render(site, wish).await {
         Ok(page) => Some(Previewed::Page(response(page))),
+        // What the application says of its failures is for those who may see it: the link is for anybody.
+        Err(why) if !site.shows_details() => {
+            let sentence = "This page can't be shown as it will be. The server's log says why.".into();
+            Some(Previewed::Refused(StatusCode::CONFLICT, sentence, Some(format!("preview: {why}"))))
+        }
         Err(why) => refused(StatusCode::CONFLICT, format!("This page can't be shown as it will be: {why}")),
     }
 }
 
 fn refused(status: StatusCode, sentence: String) -> Option<Previewed> {
-    Some(Previewed::Refused(status, sentence))
+    Some(Previewed::Refused(status, sentence, None))
 }
 
 fn response(page: RenderedPage) -> Response<ResponseBody> {
