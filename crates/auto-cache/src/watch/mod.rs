@@ -252,7 +252,7 @@ impl Watch {
             self.told.widen();
             self.pages.clear(&words, now);
         }
-        let changes = Changes { write, keys };
+        let changes = Changes { write, keys, bytes: entries.len() };
         self.pages.touched(&changes, &words, now);
         self.told.begin((process, id.to_owned()), changes).map_err(|()| Malformed)
     }

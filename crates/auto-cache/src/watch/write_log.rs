@@ -9,6 +9,8 @@ use crate::effects::{Read, Write};
 const MAX_DONE: usize = 2048;
 /// Writes under way: each thread of an application has one at most.
 const MAX_OPEN: usize = 4096;
+/// Bytes of what is remembered of all of them. One beyond counts as a change of everything.
+const MAX_BYTES: usize = 8 << 20;
 
 /// What was changed.
 #[derive(Debug, Default)]
@@ -16,16 +18,23 @@ pub struct Changes {
     pub write: Write,
     /// Of Rails.cache. None: any.
     pub keys: Option<BTreeSet<String>>,
+    /// Bytes in which it was told.
+    pub bytes: usize,
 }
 
 impl Changes {
     pub fn of_rows(write: Write) -> Changes {
-        Changes { write, keys: Some(BTreeSet::new()) }
+        Changes { write, keys: Some(BTreeSet::new()), bytes: 0 }
+    }
+
+    /// Of everything: it takes no room.
+    fn of_all() -> Changes {
+        Changes { write: Write { everything: true, changes: Vec::new() }, keys: None, bytes: 0 }
     }
 
     #[cfg(test)]
     fn of_keys(keys: Option<BTreeSet<String>>) -> Changes {
-        Changes { write: Write::default(), keys }
+        Changes { write: Write::default(), keys, bytes: 0 }
     }
 
     pub fn touch(&self, read: &Read, keys: &BTreeSet<String>) -> bool {
@@ -47,6 +56,8 @@ pub struct WriteLog {
     done: VecDeque<(u64, Changes)>,
     /// When the last one was done that is not remembered.
     forgotten: u64,
+    /// Of all.
+    bytes: usize,
 }
 
 impl WriteLog {
@@ -55,13 +66,17 @@ impl WriteLog {
         if self.open.len() >= MAX_OPEN {
             return Err(());
         }
-        self.open.insert(id, changes);
+        let changes = if self.bytes + changes.bytes > MAX_BYTES { Changes::of_all() } else { changes };
+        self.bytes += changes.bytes;
+        let before = self.open.insert(id, changes);
+        self.bytes -= before.map_or(0, |before| before.bytes);
         Ok(())
     }
 
     /// It was done at `moment`. False: it was not under way.
     pub fn end(&mut self, id: &Id, moment: u64) -> bool {
         let Some(changes) = self.open.remove(id) else { return false };
+        self.bytes -= changes.bytes;
         self.add(moment, changes);
         true
     }
@@ -80,15 +95,19 @@ impl WriteLog {
 
     /// One that is done when it is told.
     pub fn add(&mut self, moment: u64, changes: Changes) {
+        self.bytes += changes.bytes;
         self.done.push_back((moment, changes));
         if self.done.len() > MAX_DONE {
-            self.forgotten = self.done.pop_front().map_or(self.forgotten, |(moment, _)| moment);
+            if let Some((moment, changes)) = self.done.pop_front() {
+                self.forgotten = moment;
+                self.bytes -= changes.bytes;
+            }
         }
     }
 
     /// Nobody knows what was written before `moment`.
     pub fn forget(&mut self, moment: u64) {
-        self.done.clear();
+        self.bytes -= self.done.drain(..).map(|(_, changes)| changes.bytes).sum::<usize>();
         self.forgotten = moment;
     }
 
@@ -131,6 +150,33 @@ mod tests {
         told.begin((1, "b".into()), everything()).unwrap();
         assert!(!told.lost(2, 7) && told.lost(1, 8) && !told.lost(1, 9));
         assert!(told.unsettles(7, &read(), &keys) && !told.unsettles(8, &read(), &keys));
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_bound_and_beyond_it_everything_counts() {
+        let mut told = WriteLog::default();
+        let small = |nth: usize| {
+            let keys = Some(BTreeSet::from([nth.to_string()]));
+            Changes { keys, bytes: 1 << 20, ..Changes::default() }
+        };
+        let others = BTreeSet::from([String::from("other")]);
+        for nth in 0..8 {
+            told.begin((1, nth.to_string()), small(nth)).unwrap();
+        }
+        assert!(!told.unsettles(5, &Read::default(), &others));
+        told.begin((1, "8".into()), small(8)).unwrap();
+        assert!(told.unsettles(5, &Read::default(), &others) && told.bytes == MAX_BYTES);
+        for nth in 0..9 {
+            assert!(told.end(&(1, nth.to_string()), 6));
+        }
+        assert_eq!(told.bytes, MAX_BYTES, "they are remembered");
+        told.forget(7);
+        assert_eq!(told.bytes, 0);
+        told.begin((1, "9".into()), small(9)).unwrap();
+        told.begin((1, "9".into()), small(9)).unwrap();
+        assert!(told.bytes == 1 << 20 && told.lost(1, 8));
+        (0..=MAX_DONE as u64).for_each(|nth| told.add(nth + 9, Changes::default()));
+        assert_eq!(told.bytes, 0);
     }
 
     #[test]

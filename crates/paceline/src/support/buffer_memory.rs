@@ -51,6 +51,10 @@ impl Budget {
 }
 
 impl BufferLease {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes more; false: there is no room for it.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let Some(more) = self.budget.take(bytes) else { return false };

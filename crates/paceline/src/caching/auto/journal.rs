@@ -45,6 +45,10 @@ const MISSED: &[u8] = b"missed";
 
 /// Bytes of a frame, at most.
 const MAX_FRAME: usize = 8 << 20;
+/// Bytes of a number, a load of the code or a path that is remembered.
+const MAX_FIELD: usize = 4096;
+/// Writes of a site of which nobody knows what came, and that are waited for.
+pub(super) const MAX_UNKNOWN: usize = 4096;
 /// Bytes of all frames of a site that are being read. A frame that finds no room waits.
 pub(super) const MAX_READ: usize = 16 << 20;
 /// Time for a frame from its first byte to its last, and for its answer. Then the connection is closed.
@@ -197,6 +201,9 @@ pub(super) fn obey<'a>(
     process: u64,
     auto: &Arc<AutoCache>,
 ) -> Result<Option<&'a [u8]>, Malformed> {
+    if first_field(payload).is_ok_and(|(field, _)| field.len() > MAX_FIELD) {
+        return Err(Malformed);
+    }
     match kind {
         INTENT => {
             let (id, entries) = first_field(payload)?;
@@ -209,7 +216,10 @@ pub(super) fn obey<'a>(
             let (id, rest) = first_field(payload)?;
             let (id, outcome) = (text(id)?.to_owned(), first_field(rest)?.0);
             match outcome == UNKNOWN {
-                true => drop(tokio::spawn(done_later(process, id, auto.clone()))),
+                true => {
+                    let waits = auto.unknown.clone().try_acquire_owned().map_err(|_| Malformed)?;
+                    tokio::spawn(done_later(process, id, auto.clone(), waits));
+                }
                 false => done(process, &id, auto),
             }
             Ok(None)
@@ -249,7 +259,7 @@ fn done(process: u64, id: &str, auto: &AutoCache) {
     auto.change(|watch| watch.done(process, id, auto.next(), clock::unix_millis()));
 }
 
-async fn done_later(process: u64, id: String, auto: Arc<AutoCache>) {
+async fn done_later(process: u64, id: String, auto: Arc<AutoCache>, _waits: OwnedSemaphorePermit) {
     tokio::time::sleep(AFTERMATH).await;
     done(process, &id, &auto);
     auto.doubt_databases();
@@ -448,6 +458,19 @@ mod tests {
         }
         assert_eq!(began.elapsed().as_secs(), FRAME_TIME.as_secs());
         assert_eq!(auto.reading.available_permits(), MAX_READ, "nothing of them is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_remembered_of_a_process_has_a_bound() {
+        let (auto, _answers) = AutoCache::for_tests();
+        for kind in [INTENT, DONE, READING, RELEASE, DATABASE] {
+            let long = format!("/{}\0\0", "x".repeat(MAX_FIELD));
+            assert!(obey(kind, long.as_bytes(), 1, &auto).is_err(), "{kind:x}");
+        }
+        let unknown = |nth: usize| obey(DONE, format!("{nth}\0unknown\0").as_bytes(), 1, &auto).is_ok();
+        assert_eq!((0..MAX_UNKNOWN + 9).filter(|nth| unknown(*nth)).count(), MAX_UNKNOWN);
+        tokio::time::sleep(2 * AFTERMATH).await;
+        assert!(unknown(0), "they are over");
     }
 
     #[tokio::test(start_paused = true)]

@@ -130,6 +130,8 @@ pub struct AutoCache {
     samples: Samples,
     /// Bytes of what processes say that may be read now.
     reading: Arc<Semaphore>,
+    /// Writes of which nobody knows what came, and that may be waited for now.
+    unknown: Arc<Semaphore>,
     /// Processes of the application that are connected.
     processes: AtomicUsize,
     /// Numbers of their connections.
@@ -227,6 +229,7 @@ impl AutoCache {
             passed_over: AtomicU64::new(0),
             samples: Samples::default(),
             reading: Arc::new(Semaphore::new(journal::MAX_READ)),
+            unknown: Arc::new(Semaphore::new(journal::MAX_UNKNOWN)),
             processes: AtomicUsize::new(0),
             last_process: AtomicU64::new(0),
         };

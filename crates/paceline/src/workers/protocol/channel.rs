@@ -22,6 +22,7 @@ use tokio::{
 
 use super::{
     frame::{self, kind, FromWorker, Reply, RequestNumber},
+    half_frame::HalfFrame,
     hang_up::HangUp,
 };
 
@@ -106,6 +107,8 @@ impl std::error::Error for Misdirected {}
 pub struct Channel {
     socket: Socket,
     received: BytesMut,
+    /// The room of what was received.
+    half: HalfFrame,
     outgoing: Bytes,
     /// The request that the worker is to be told of that its client is gone, behind what is queued.
     cancelled: Option<RequestNumber>,
@@ -128,6 +131,7 @@ impl Channel {
         Ok(Channel {
             socket: Socket::Detached(socket),
             received,
+            half: HalfFrame::default(),
             outgoing,
             cancelled: None,
             in_hand: 0,
@@ -248,7 +252,7 @@ impl Channel {
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
-            let Channel { socket, received, outgoing, cancelled, in_hand, mailbox, ahead, .. } = self;
+            let Channel { socket, received, half, outgoing, cancelled, in_hand, mailbox, ahead, .. } = self;
             let Socket::Attached(AttachedSocket { stream, .. }) = socket else {
                 return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
             };
@@ -256,7 +260,9 @@ impl Channel {
             if let Some(frame) = from_mailbox(mailbox.as_ref(), ahead, *in_hand)? {
                 return Poll::Ready(Ok(Progress::Received(frame)));
             }
-            if let Some(raw) = frame::take(received).map_err(invalid)? {
+            let taken = frame::take(received).map_err(invalid)?;
+            half.hold(received.len())?;
+            if let Some(raw) = taken {
                 if raw.kind == kind::NOTICE {
                     continue;
                 }

@@ -20,7 +20,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::frame::{self, kind, Raw};
+use super::{
+    frame::{self, kind, Raw},
+    half_frame::HalfFrame,
+};
 
 /// Descriptors that may lie here before their frames are taken. The kernel gives those of one message at a time.
 const MAX_DESCRIPTORS: usize = 64;
@@ -29,6 +32,8 @@ const MAX_DESCRIPTORS: usize = 64;
 pub struct ControlReader {
     socket: OwnedReadHalf,
     received: BytesMut,
+    /// The room of what was received.
+    half: HalfFrame,
     /// Descriptors that have arrived and whose frame has not been taken yet, in order.
     descriptors: VecDeque<OwnedFd>,
     /// A frame that waits for its descriptor's byte.
@@ -45,8 +50,13 @@ pub struct ControlWriter(Option<OwnedWriteHalf>);
 pub fn control(socket: StdUnixStream) -> io::Result<(ControlReader, ControlWriter)> {
     socket.set_nonblocking(true)?;
     let (reader, writer) = UnixStream::from_std(socket)?.into_split();
-    let reader =
-        ControlReader { socket: reader, received: BytesMut::new(), descriptors: VecDeque::new(), pending: None };
+    let reader = ControlReader {
+        socket: reader,
+        received: BytesMut::new(),
+        half: HalfFrame::default(),
+        descriptors: VecDeque::new(),
+        pending: None,
+    };
     Ok((reader, ControlWriter(Some(writer))))
 }
 
@@ -121,6 +131,7 @@ impl ControlReader {
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         self.received.extend_from_slice(&bytes[..count]);
+        self.half.hold(self.received.len())?;
         Ok(count)
     }
 }

@@ -9,6 +9,7 @@ pub mod control;
 pub mod failed;
 pub mod fields;
 pub mod frame;
+mod half_frame;
 pub mod hang_up;
 pub mod ruby_heap;
 
