@@ -69,20 +69,23 @@ class ShadowFilesTest < ShadowCase
     end
   end
 
-  # Exports, locks and caches of the application's may lie in the folder for temporary files, too.
+  # Exports, locks and caches of the application's may lie in the folder for temporary files, too: a shadow has one of its own, which goes with it.
   def test_of_temporary_files_only_its_own
     Dir.mktmpdir do |folder|
       File.write(theirs = File.join(folder, "theirs"), "kept")
       File.symlink(theirs, File.join(folder, "link"))
-      head = "THEIRS = #{theirs.inspect}\nIN = ->(name) { File.join(File.dirname(THEIRS), name) }\n"
+      head = "THEIRS = #{theirs.inspect}\nIN = ->(name) { File.join(File.dirname(THEIRS), name) }\nOWN = ->(name) { File.join(Dir.tmpdir, name) }\n"
       refused = { "write" => "File.write(THEIRS, 'x')", "append" => "File.open(THEIRS, 'a') { |file| file << 'x' }", "delete" => "File.delete(THEIRS)", "link" => "File.write(IN.('link'), 'x')",
-                  "replace" => "(File.write(IN.('one'), 'x'); File.rename(IN.('one'), THEIRS))", "remove" => "FileUtils.rm_r(THEIRS)", "store" => "PStore.new(THEIRS).transaction { |store| store[:n] = 1 }" }
-      allowed = { "again" => "(2.times { File.write(IN.('two'), 'kept') }; File.read(IN.('two')))", "folder" => "(FileUtils.mkdir_p(IN.('a/b')); File.write(IN.('a/b/c'), 'x'); FileUtils.rm_r(IN.('a')); 'kept')",
-                  "renamed" => "(File.write(IN.('three'), 'kept'); File.rename(IN.('three'), IN.('four')); File.read(IN.('four')).tap { File.delete(IN.('four')) })" }
-      unchanged(refused, head: head) { |name, result| assert_equal ["Errno::EROFS", "file", theirs], [result["text"], *result["write"]&.values_at("kind", "what")], name unless %w[link store].include?(name) }
-      assert_equal ["kept", %w[link one theirs]], [File.read(theirs), Dir.children(folder).sort]
+                  "new" => "File.write(IN.('one'), 'x')", "replace" => "(File.write(OWN.('one'), 'x'); File.rename(OWN.('one'), THEIRS))", "remove" => "FileUtils.rm_r(THEIRS)",
+                  "store" => "PStore.new(THEIRS).transaction { |store| store[:n] = 1 }" }
+      allowed = { "again" => "(2.times { File.write(OWN.('two'), 'kept') }; File.read(OWN.('two')))",
+                  "folder" => "(FileUtils.mkdir_p(OWN.('a/b')); File.write(OWN.('a/b/c'), 'x'); FileUtils.rm_r(OWN.('a')); 'kept')",
+                  "renamed" => "(File.write(OWN.('three'), 'kept'); File.rename(OWN.('three'), OWN.('four')); File.read(OWN.('four')).tap { File.delete(OWN.('four')) })",
+                  "attributes" => "(File.write(OWN.('five'), 'kept'); FileUtils.touch(OWN.('five')); File.chmod(0o600, OWN.('five')); File.open(OWN.('five')) { |f| f.chmod(0o400) }; File.read(OWN.('five')))" }
+      unchanged(refused, head: head) { |name, result| assert_equal ["Errno::EROFS", "file"], [result["text"], *result["write"]&.values_at("kind")], name unless name == "store" }
+      assert_equal ["kept", %w[link theirs]], [File.read(theirs), Dir.children(folder).sort]
       unchanged(allowed, head: head) { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
-      assert_equal %w[link one theirs two], Dir.children(folder).sort
+      assert_equal %w[link theirs], Dir.children(folder).sort
     end
   end
 

@@ -5,6 +5,8 @@
 require_relative "../app_loader"
 require_relative "../database"
 require_relative "../parent_death"
+require_relative "confinement"
+require_relative "connection_pools"
 require_relative "conversation"
 require_relative "guards"
 require_relative "quiet"
@@ -24,27 +26,18 @@ module Paceline
         # What requests tried to write: WriteNotes.
         attr_reader :notes
 
-        # Where `tmpdir` is, or will be.
-        attr_reader :tmpdir_path
-
         def initialize(app:, root:, environment:, tmpdir:)
           @app = app
           @root = File.expand_path(root.to_s)
           @environment = environment.to_s
-          @tmpdir_path = tmpdir
+          @tmpdir = tmpdir
           @on_replay = []
           @notes = WriteNotes.new(@root)
           @guards = Guards.new(self)
         end
 
-        # A folder of this shadow's own, where everything may be written. It goes when the shadow ends.
-        def tmpdir
-          @tmpdir ||= unguarded do
-            Dir.mkdir(@tmpdir_path, 0o700)
-            allow_writes(@tmpdir_path)
-            @tmpdir_path
-          end
-        end
+        # The path of a folder of this shadow's own, where everything may be written. It goes when the shadow ends.
+        attr_reader :tmpdir
 
         # The block is called before each replay: with what tells its request from others, and whether this is its first replay.
         def on_replay(&block)
@@ -64,11 +57,6 @@ module Paceline
         # What this thread does in the block is the shadow's own work: it may write and open databases.
         def unguarded(&block)
           Guards.unguarded(&block)
-        end
-
-        # From now on requests may write below this folder.
-        def allow_writes(folder)
-          Guards::Files.allow(folder)
         end
 
         # The whole life of the process. `parent`: the pid of the one that forked it.
@@ -105,6 +93,7 @@ module Paceline
         def converse
           Quiet.become
           Database.disconnect
+          confine
           hello = greeting
           @guards.install
           @replay = Replay.new(self, @guards)
@@ -118,14 +107,28 @@ module Paceline
 
         # Requests may still be at work there; the process that forked this one takes away what is left.
         def clean_up
-          unguarded { Shadow.remove(@tmpdir_path) } if @tmpdir
+          Confinement.outside { unguarded { Shadow.remove(@tmpdir) } }
+        end
+
+        # Temporary files are the shadow's own, and go with it.
+        def confine
+          Dir.mkdir(@tmpdir, 0o700)
+          ENV["TMPDIR"] = @tmpdir
+          Confinement.enter([@tmpdir, cache_folder])
+        end
+
+        # Where it is not there and can't be made, nothing is written.
+        def cache_folder
+          File.join(@root, "tmp/cache").tap { |folder| Dir.mkdir(folder) if File.directory?(File.dirname(folder)) }
+        rescue SystemCallError
+          File.join(@root, "tmp/cache")
         end
 
         # Before anything is guarded, or the facts would be the shadow's.
         def greeting
           require_relative "facts"
           versions = AppLoader.new({ "root" => @root }).versions
-          versions.merge("pid" => ::Process.pid, "facts" => Facts.collect(root: @root, environment: @environment, app: @app))
+          versions.merge("pid" => ::Process.pid, "unconfined" => Confinement.missing, "facts" => Facts.collect(root: @root, environment: @environment, app: @app))
         ensure
           Database.disconnect
         end

@@ -14,6 +14,7 @@ require_relative "guards/curl"
 require_relative "guards/files"
 require_relative "guards/job_queues"
 require_relative "guards/jobs"
+require_relative "guards/kernel_refusals"
 require_relative "guards/mail"
 require_relative "guards/memcached"
 require_relative "guards/mongo"
@@ -33,7 +34,7 @@ module Paceline
       class Guards
         # A guard answers `there?` (whether its library is loaded) and `install`, which is called once.
         ALL = [
-          HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, Files, Files::GZIP, SQLite, PostgreSQL, ActiveRecordConnections,
+          HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, KernelRefusals, Files, Files::GZIP, SQLite, PostgreSQL, ActiveRecordConnections,
           ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs,
           *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, *MySQL::ALL, Signals, Sockets, *Curl::ALL, *CallsInC::ALL
         ].freeze

@@ -22,7 +22,17 @@ module Paceline
           [1, 2].each { |number| File.open(output, "a") { |file| lead_to(number, file) } }
           both = open_files(File::RDWR).partition { |file| LOG_PATH.match?(path(file)) }
           @logs = (open_files(File::WRONLY) + both.first).map { |log| unnamed_beside(log).tap { |file| lead_to(log.fileno, file) } }
-          both.last.each { |file| only_read(file) }
+          both.last.each { |file| only_read(file.fileno) }
+        end
+
+        # Of a file (its File::Stat) whether what is logged goes there.
+        def own?(stat)
+          @logs.any? { |log| log.stat.ino == stat.ino && log.stat.dev == stat.dev }
+        end
+
+        # Paths of what goes on being written.
+        def kept
+          [output]
         end
 
         # Before each request, so that the logs do not grow.
@@ -53,8 +63,7 @@ module Paceline
 
         # Changes the descriptor: what is written is refused, and where it is read does not move the other process's place. The object's own way to tell the
         # place would first write what it has not written yet.
-        def only_read(file)
-          number = file.fileno
+        def only_read(number)
           File.open("/proc/self/fd/#{number}", File::RDONLY) do |reading|
             reading.sysseek(File.read("/proc/self/fdinfo/#{number}")[/^pos:\s*(\d+)/, 1].to_i)
             IO.for_fd(number, "r", autoclose: false).reopen(reading)

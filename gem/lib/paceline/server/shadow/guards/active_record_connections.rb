@@ -148,9 +148,8 @@ module Paceline
 
             # The next request gets its connections from the pool, as any request does.
             def release
-              handler = ::ActiveRecord::Base.connection_handler
-              every_role = handler.method(:clear_active_connections!).arity != 0
-              every_role ? handler.clear_active_connections!(:all) : handler.clear_active_connections!
+              pools = ConnectionPools.all
+              pools.empty? ? ::ActiveRecord::Base.connection_handler.clear_active_connections! : pools.each(&:release_connection)
             end
           end
         end

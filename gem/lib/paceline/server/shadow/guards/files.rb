@@ -2,21 +2,39 @@
 
 require_relative "library"
 
-# Files and folders: a request may read all of them, and write below the application's tmp/cache and what is allowed besides, and what it makes itself
-# below the folder for temporary files: what others have there is theirs. What it writes to logs goes nowhere. For what is open already see quiet.rb. What other programs write is not looked at.
+# Files and folders: a request may read all of them, and write below the application's tmp/cache and the shadow's own folder, which is that for temporary files.
+# What it writes to logs goes nowhere. Links count by where they lead. For what is open already see confinement/inherited.rb. What libraries in C and other
+# programs write is not looked at: where the kernel can, it keeps them from it (confinement.rb).
 module Paceline
   module Server
     module Shadow
       class Guards
         module Files
           WRITING = File::WRONLY | File::RDWR | File::CREAT | File::TRUNC | File::APPEND
-          DEVICES = %w[/dev/ /proc/].freeze
-          private_constant :WRITING, :DEVICES
+          # Pipes and sockets that this process has open, by their names in /proc.
+          OPEN = %r{\A/proc/\d+/fd/(?:pipe|socket):}
+          private_constant :WRITING, :OPEN
 
           # Before File.
           module OfFile
             def initialize(path, *arguments, **options)
               path = Files.to_write(path) if Files.writes?(arguments.first, options)
+              super
+            end
+
+            %i[chmod chown].each do |name|
+              define_method(name) do |*arguments|
+                Files.to_change(path)
+                Confinement.outside { super(*arguments) }
+              end
+            end
+          end
+
+          # Before IO: a descriptor may be opened anew, by a path.
+          module OfOpenIO
+            def reopen(other, *arguments, **options)
+              writes = arguments.empty? && options.empty? ? Files.open_to_write?(self) : Files.writes?(arguments.first, options)
+              other = Files.to_write(other) if writes && (other.is_a?(String) || (other.respond_to?(:to_path) && !other.is_a?(IO)))
               super
             end
           end
@@ -57,13 +75,16 @@ module Paceline
           end
 
           # Of these class methods of File all arguments are paths, or those from the second or third on.
-          PATHS = { delete: 0.., unlink: 0.., rename: 0.., symlink: 1.., link: 1.., truncate: 0..0, chmod: 1.., lchmod: 1.., chown: 2.., lchown: 2..,
+          PATHS = { delete: 0.., unlink: 0.., rename: 0.., symlink: 1.., link: 0.., truncate: 0..0, chmod: 1.., lchmod: 1.., chown: 2.., lchown: 2..,
                     utime: 2.., lutime: 2.., mkfifo: 0..0 }.freeze
+          # The kernel refuses these whatever the path is, and follows a link for some.
+          FOLLOWED = %i[truncate chmod chown utime].freeze
+          ATTRIBUTES = %i[chmod lchmod chown lchown utime lutime truncate].freeze
           OfFileClass = Module.new do
             PATHS.each do |name, paths|
               define_method(name) do |*arguments|
-                arguments[paths]&.each { |path| Files.to_change(path) }
-                super(*arguments)
+                arguments[paths]&.each { |path| Files.to_change(path, follow: FOLLOWED.include?(name)) }
+                ATTRIBUTES.include?(name) ? Confinement.outside { super(*arguments) } : super(*arguments)
               end
             end
           end
@@ -98,21 +119,17 @@ module Paceline
 
             def install
               @root = slashed(Guards.shadow.root)
-              @temporary = slashed(temporary_folder)
-              @made = {}
-              @allowed = [slashed(File.join(@root, "tmp/cache")), *DEVICES]
+              @own = slashed(real(Guards.shadow.tmpdir))
+              @allowed = [@own, slashed(File.join(@root, "tmp/cache"))]
+              @allowed |= @allowed.map { |folder| slashed(real(folder)) }
               @logs = slashed(File.join(@root, "log"))
               File.prepend(OfFile)
               File.singleton_class.prepend(OfFileClass)
+              IO.prepend(OfOpenIO)
               IO.singleton_class.prepend(OfIO)
               Dir.singleton_class.prepend(OfDirClass)
               Kernel.prepend(OfKernel)
               Kernel.singleton_class.prepend(OfKernelClass)
-            end
-
-            # From now on also below this folder.
-            def allow(folder)
-              @allowed += [slashed(File.expand_path(folder))]
             end
 
             # Whether a file is opened for writing so. `mode`: as File.open takes it.
@@ -131,12 +148,12 @@ module Paceline
               refuse(full)
             end
 
-            # Raises Errno::EROFS.
-            def to_change(path)
+            # `follow`: a link counts by where it leads. Raises Errno::EROFS.
+            def to_change(path, follow: false)
               return if Guards.off? || path.is_a?(Integer) || path.is_a?(IO)
 
               full = expand(path)
-              refuse(full) unless full.nil? || admit?(full)
+              refuse(full) unless full.nil? || admit?(full, follow: follow)
             end
 
             # Raises Errno::EROFS. One that is there is not made again (FileUtils.mkdir_p).
@@ -144,14 +161,19 @@ module Paceline
               return if Guards.off?
 
               full = expand(folder)
-              refuse(full) unless full.nil? || exists?(full) || admit?(full)
+              refuse(full) unless full.nil? || File.directory?(full) || admit?(full)
             end
 
-            # Whether it may be written, as is done next. `full`: an absolute path.
-            def admit?(full)
-              return true if @allowed.any? { |folder| full.start_with?(folder) || "#{full}/" == folder }
+            # Whether it may be written. `full`: an absolute path.
+            def admit?(full, follow: true)
+              place = follow ? real(full) : File.join(real(File.dirname(full)), File.basename(full))
+              Confinement::DEVICES.include?(place) || OPEN.match?(place) || place.start_with?("/proc/#{::Process.pid}/") ||
+                @allowed.any? { |folder| place.start_with?(folder) || "#{place}/" == folder }
+            end
 
-              temporary?(full) && (made?(full) || (@made[full] = !exists?(full)))
+            # Whether an open IO can be written to.
+            def open_to_write?(io)
+              !io.closed? && io.fcntl(3) & (File::WRONLY | File::RDWR) != 0 # F_GETFL
             end
 
             # Whether what a library opens by itself at this path is the application's, and not to be written.
@@ -161,7 +183,7 @@ module Paceline
 
             # Whether it lies below the shadow's own folder.
             def own?(path)
-              File.expand_path(path).start_with?(slashed(Guards.shadow.tmpdir_path))
+              real(File.expand_path(path)).start_with?(@own)
             end
 
             def refuse(full)
@@ -171,26 +193,12 @@ module Paceline
 
             private
 
-            def temporary?(full)
-              full.start_with?(@temporary) && !(full.start_with?(@root) && @root.start_with?(@temporary))
-            end
-
-            # Whether this shadow has made it, or a folder that it is in.
-            def made?(full)
-              until @made[full]
-                return false if full.length <= @temporary.length
-
-                full = File.dirname(full)
-              end
-              true
-            end
-
-            # A link counts, wherever it leads.
-            def exists?(full)
-              File.lstat(full)
-              true
+            # Where a path leads. What is not there yet will be in the folder that its nearest folder leads to.
+            def real(path)
+              File.realdirpath(path)
             rescue SystemCallError
-              false
+              parent = File.dirname(path)
+              parent == path ? path : File.join(real(parent), File.basename(path))
             end
 
             def flags?(mode)
@@ -209,10 +217,6 @@ module Paceline
               File.expand_path(path)
             rescue ArgumentError, EncodingError
               nil
-            end
-
-            def temporary_folder
-              defined?(::Dir.tmpdir) ? Dir.tmpdir : File.dirname(Guards.shadow.tmpdir_path)
             end
 
             def slashed(folder)

@@ -32,10 +32,20 @@ module Paceline
               MySQL.check(self, sql) { ::Mysql2::Error }
               super(sql, ...)
             end
+
+            private
+
+            def connect(...)
+              Confinement.outside { super }
+            end
           end
 
           # Before Trilogy.
           module OfTrilogy
+            def initialize(...)
+              Confinement.outside { super }
+            end
+
             def query(sql, ...)
               MySQL.check(self, sql) { Errno::EROFS }
               super(sql, ...)

@@ -68,7 +68,7 @@ module Paceline
             private
 
             def connect
-              Guards.unguarded { super }
+              Confinement.outside { Guards.unguarded { super } }
             end
           end
 
@@ -77,6 +77,10 @@ module Paceline
             def write(command)
               Redis.check(command) { Errno::EROFS }
               super
+            end
+
+            def connect(...)
+              Confinement.outside { super }
             end
           end
 

@@ -18,7 +18,7 @@ module Paceline
           module OfTCPSocket
             def initialize(host, port, *, **)
               Sockets.check { "#{host || "localhost"}:#{port}" } unless port.to_s == DNS.to_s
-              super
+              Confinement.outside { super }
             end
           end
 
@@ -26,12 +26,12 @@ module Paceline
           module OfSocket
             def connect(address)
               Sockets.check_address(self, address)
-              super
+              Confinement.outside { super }
             end
 
             def connect_nonblock(address, **)
               Sockets.check_address(self, address)
-              super
+              Confinement.outside { super }
             end
           end
 
@@ -89,13 +89,20 @@ module Paceline
             # What was connected before the fork belongs to the process that forked this one, which keeps its own descriptors. Here they are closed without a
             # word to the other end: libraries open another, or say that theirs is closed.
             def close_inherited
-              ObjectSpace.each_object(::BasicSocket).select { |socket| connected?(socket) }.each(&:close)
+              ObjectSpace.each_object(::BasicSocket).select { |socket| closable?(socket) && connected?(socket) }.each(&:close)
+              drivers = ObjectSpace.each_object(::BasicSocket).select { |socket| socket.instance_variable_get(:@paceline_of_shadow) }.map(&:fileno)
+              # Those that a library in C has.
+              Confinement::Inherited.lead_sockets_nowhere do |number|
+                !drivers.include?(number) && connected?(::Socket.for_fd(number).tap { |socket| socket.autoclose = false })
+              end
             end
 
             # Those to which another object holds the descriptor are left alone, and the one that leads to the driver.
-            def connected?(socket)
-              return false if socket.closed? || !socket.autoclose? || socket.instance_variable_get(:@paceline_of_shadow)
+            def closable?(socket)
+              !socket.closed? && socket.autoclose? && !socket.instance_variable_get(:@paceline_of_shadow)
+            end
 
+            def connected?(socket)
               socket.getsockopt(:SOCKET, :TYPE).int == ::Socket::SOCK_STREAM && leads_out?(socket.remote_address)
             rescue SystemCallError, IOError
               false

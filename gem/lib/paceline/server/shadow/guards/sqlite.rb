@@ -12,12 +12,16 @@ module Paceline
           # Rails 8 begins each transaction so, whether it writes or not: this alone would be a write.
           BEGIN_TO_WRITE = /\A\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b/i
           READ = /\A\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i
+          ATTACH = /\bATTACH\b/i
           LAST = :paceline_shadow_sql
-          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :LAST
+          # Where a file says that it has its log of writes beside it, and what stands there then: the version for writing, and that for reading.
+          WAL = [18, 2, "\x02\x02".b].freeze
+          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :ATTACH, :LAST, :WAL
 
           # Before SQLite3::Database.
           module OfDatabase
-            def initialize(*arguments, **options)
+            def initialize(file, *arguments, **options)
+              SQLite.keep_index(file)
               if block_given?
                 super { |database| yield SQLite.restrict(database) }
               else
@@ -35,7 +39,15 @@ module Paceline
             end
           end
 
-          # Before SQLite3::ReadOnlyException.
+          # Before SQLite3::Backup: pages are copied as they are, whatever the connection may write.
+          module OfBackup
+            def initialize(to, *)
+              SQLite.refuse("a backup into a database of SQLite") if !Guards.off? && SQLite.reads_only?(to)
+              super
+            end
+          end
+
+          # Before SQLite3::ReadOnlyException, and that of files that can't be made.
           module Noting
             def initialize(*)
               super
@@ -49,29 +61,59 @@ module Paceline
             end
 
             def install
+              @kept = {}
+              @mutex = Thread::Mutex.new
               ::SQLite3::Database.prepend(OfDatabase)
               ::SQLite3::ReadOnlyException.prepend(Noting)
+              ::SQLite3::CantOpenException.prepend(Noting)
+              ::SQLite3::Backup.prepend(OfBackup)
               ObjectSpace.each_object(::SQLite3::Database).reject(&:closed?).each { |database| restrict(database) }
+            end
+
+            # Readers of a database share an index of its log, a file beside it that they write to and make if it is not there. A connection that the kernel
+            # does not confine keeps it, for all connections to this database. `file`: as it is opened.
+            def keep_index(file)
+              return if Guards.off? || !Confinement.files? || !file.is_a?(String)
+
+              path = File.realpath(file)
+              return if Files.admit?(path) || File.binread(path, WAL[1], WAL[0]) != WAL[2]
+
+              @mutex.synchronize do
+                @kept[path] ||= Confinement.outside { ::SQLite3::Database.new(path, readonly: true).tap { |database| database.execute("PRAGMA schema_version") } }
+              end
+            rescue SystemCallError, ::SQLite3::Exception
+              nil # there is no such file, or it is no database
             end
 
             # Returns the database.
             def restrict(database)
               return database if Guards.off? || in_memory?(database)
 
-              Guards.unguarded { database.execute_batch("PRAGMA query_only = ON") }
+              # What is sorted goes to files otherwise.
+              Guards.unguarded { database.execute_batch("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY") }
               database.instance_variable_set(:@paceline_reads_only, true)
               database
             end
 
+            def reads_only?(database)
+              database.instance_variable_get(:@paceline_reads_only)
+            end
+
+            # Raises SQLite3::ReadOnlyException.
+            def refuse(what)
+              Guards.note("sql", what)
+              raise ::SQLite3::ReadOnlyException, "a shadow does not write"
+            end
+
             # What to run instead of `sql`.
             def harmless(database, sql)
-              return sql if Guards.off? || !database.instance_variable_get(:@paceline_reads_only)
+              return sql if Guards.off?
 
               Thread.current.thread_variable_set(LAST, sql)
-              if sql.match?(VACUUM)
-                Guards.note("sql", sql)
-                raise ::SQLite3::ReadOnlyException, "a shadow does not write"
-              end
+              attach(database, sql) unless reads_only?(database)
+              return sql unless reads_only?(database)
+
+              refuse(sql) if sql.match?(VACUUM)
               return sql.sub(BEGIN_TO_WRITE, "BEGIN") if sql.match?(BEGIN_TO_WRITE)
 
               name = sql[PRAGMA, 1] or return sql
@@ -85,6 +127,15 @@ module Paceline
             end
 
             private
+
+            # A database in memory is the process's own, but not what it may be joined with. `VACUUM INTO` makes a file.
+            def attach(database, sql)
+              refuse(sql) if sql.match?(VACUUM) && sql.match?(/\bINTO\b/i)
+              return unless sql.match?(ATTACH)
+
+              Guards.unguarded { database.execute_batch("PRAGMA query_only = ON") }
+              database.instance_variable_set(:@paceline_reads_only, true)
+            end
 
             def in_memory?(database)
               database.respond_to?(:filename) && database.filename.to_s.empty?
