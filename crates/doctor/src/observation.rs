@@ -150,9 +150,11 @@ pub enum Compressible {
 pub struct Repeat {
     /// Two replays with different clock and seed gave the same bytes.
     pub is_same_twice: bool,
-    /// Replays with and without the request's cookies gave the same bytes. None: not tried. A request without cookies:
-    /// with cookies of another request of the sample, if there is one.
+    /// Replays of other visitors gave the same bytes: without the request's cookies, with those of another request of the
+    /// sample, and of a made-up visitor with other cookies, credentials, address and browser. None: not tried.
     pub is_same_for_visitors: Option<bool>,
+    /// The application asked for none of that, either. A page may look the same for each stranger, and be somebody's.
+    pub asks_for_nobody: bool,
 }
 
 /// A file that pages link to.

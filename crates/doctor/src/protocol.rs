@@ -18,6 +18,9 @@ pub struct Hello {
     /// Empty: not a Rails application.
     pub rails: String,
     pub facts: Facts,
+    /// What the kernel does not hold the shadow to, of `files`, `connections`, `signals` and `calls`: there only what is
+    /// known of libraries keeps it from harm.
+    pub unconfined: Vec<String>,
     /// Set instead of all others where there is no shadow: why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -116,6 +119,10 @@ pub struct Replay {
     pub deliver: Deliver,
     /// A short request is answered once more before it is measured: the processor's caches are those of another process.
     pub warm: bool,
+    /// The request is a made-up visitor's: it comes from another address, and what the application asks of the visitor is
+    /// told. Such a replay is never measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stranger: bool,
 }
 
 /// A shadow connects to a Unix socket for each thread. Over each of these connections go lines, too: a [`LoadRequest`],
@@ -231,6 +238,10 @@ pub struct ReplayResult {
     pub write: Option<WriteNote>,
     pub error: Option<ErrorNote>,
     pub evidence: Option<Evidence>,
+    /// What the application has asked of a made-up visitor, as "the session", and where (`path:line`). None: nobody looked.
+    pub asked: Option<Vec<(String, String)>>,
+    /// Programs that the request has started, and where.
+    pub programs: Vec<(String, String)>,
     /// Of outbound calls, for other shadows; opaque.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<Value>,
@@ -465,6 +476,7 @@ mod tests {
             outbound: Outbound::Record,
             deliver: Deliver::Gathered,
             warm: true,
+            stranger: false,
         };
         let load = LoadStart { socket: "/s".into(), threads: 3, requests: Vec::new(), deliver: Deliver::Pieces };
         for (command, expected) in [

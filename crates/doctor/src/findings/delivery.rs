@@ -73,7 +73,7 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
     let is_same = |request: &&ObservedRequest| {
         request.status == 200
             && request.repeat.is_same_twice
-            && request.repeat.is_same_for_visitors.unwrap_or_else(|| knows_no_visitor(request))
+            && request.repeat.is_same_for_visitors.unwrap_or_else(|| is_public(request))
     };
     let same: Vec<&ObservedRequest> = requests.iter().filter(is_same).collect();
     if (same.len() as f64) < requests.len() as f64 * SAME_PART {
@@ -86,6 +86,7 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
     let has_lifetime = has("public") || has("s-maxage") || lifetime(&control) > 0 && !has("private");
     let is_vary_star = header(&first.headers, "vary").is_some_and(|vary| vary.trim() == "*");
     let sets_cookie = header(&first.headers, "set-cookie").is_some();
+    let framework = Framework::of(observations);
     let author = "whether the page may be old, and for how long, only its author knows";
     let (kind, sentence, fix) = match () {
         () if has("no-store") => return None,
@@ -94,20 +95,21 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
             "the page may be stored for everybody, but `Vary: *` forbids it".to_string(),
             shown(
                 "",
-                "response.headers[\"Vary\"] = \"Accept-Encoding\"",
+                framework.vary(),
                 "which fields the page depends on only its author knows",
             ),
         ),
         () if has_lifetime && sets_cookie && gain_us > HINDERED_US => (
             Kind::CacheCookie,
             "the page may be stored for everybody, but it sets a cookie each time".to_string(),
-            shown("", "request.session_options[:skip] = true", "what the cookie is for only its author knows"),
+            shown("", framework.without_session(), "what the cookie is for only its author knows"),
         ),
         () if has_lifetime || gain_us < CACHEABLE_US => return None,
+        () if !same.iter().all(|request| is_everybodys(request)) => return None,
         () => (
             Kind::CacheHeaders,
             "the page is the same for every visitor, and is made again each time".to_string(),
-            shown("", "expires_in 1.minute, public: true", author),
+            shown("", framework.lifetime(), author),
         ),
     };
     let cache = match observations.server {
@@ -121,12 +123,60 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
     Some(look.found(Candidate { short, ceiling_us: gain_us, ..candidate }))
 }
 
-/// Where no visitor's cookies are known: the page uses no session, or says itself that it is for everybody.
-fn knows_no_visitor(request: &ObservedRequest) -> bool {
+/// Whether it is proven: it is the same for others, and asks nobody who they are.
+fn is_everybodys(request: &ObservedRequest) -> bool {
+    let sets_cookie = header(&request.headers, "set-cookie").is_some();
+    request.repeat.is_same_for_visitors == Some(true)
+        && request.repeat.asks_for_nobody
+        && request.evidence.session.is_none()
+        && !sets_cookie
+}
+
+/// Whether the page says so itself.
+fn is_public(request: &ObservedRequest) -> bool {
     let control = header(&request.headers, "cache-control").unwrap_or_default().to_ascii_lowercase();
-    let is_public = control.contains("public") || control.contains("s-maxage");
-    let has_session = request.evidence.session.is_some() || header(&request.headers, "set-cookie").is_some();
-    is_public || !has_session && header(&request.request.headers, "cookie").is_none()
+    control.contains("public") || control.contains("s-maxage")
+}
+
+/// In whose words a line is written.
+#[derive(Clone, Copy)]
+enum Framework {
+    Rails,
+    Sinatra,
+    Rack,
+}
+
+impl Framework {
+    fn of(observations: &Observations) -> Framework {
+        match observations {
+            _ if !observations.rails.is_empty() => Framework::Rails,
+            _ if observations.facts.gems.contains_key("sinatra") => Framework::Sinatra,
+            _ => Framework::Rack,
+        }
+    }
+
+    fn lifetime(self) -> &'static str {
+        match self {
+            Framework::Rails => "expires_in 1.minute, public: true",
+            Framework::Sinatra => "cache_control :public, max_age: 60",
+            Framework::Rack => "headers[\"cache-control\"] = \"public, max-age=60\"",
+        }
+    }
+
+    fn vary(self) -> &'static str {
+        match self {
+            Framework::Rails => "response.headers[\"Vary\"] = \"Accept-Encoding\"",
+            Framework::Sinatra => "headers \"Vary\" => \"Accept-Encoding\"",
+            Framework::Rack => "headers[\"vary\"] = \"accept-encoding\"",
+        }
+    }
+
+    fn without_session(self) -> &'static str {
+        match self {
+            Framework::Rack => "env[\"rack.session.options\"][:skip] = true",
+            Framework::Rails | Framework::Sinatra => "request.session_options[:skip] = true",
+        }
+    }
 }
 
 /// Seconds.

@@ -72,7 +72,7 @@ fn request(route: &str) -> ObservedRequest {
         observed_wall_us: 25_000.0,
         allocated: 25_000,
         evidence: evidence(),
-        repeat: Repeat { is_same_twice: false, is_same_for_visitors: None },
+        repeat: Repeat { is_same_twice: false, is_same_for_visitors: None, asks_for_nobody: false },
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     candidate::{Candidate, Edit, Kind, Load, Trial},
-    observation::{Compressible, Observations, ObservedRequest, Queue, Server},
+    observation::{Compressible, Observations, ObservedRequest, Queue, Repeat, Server},
     protocol::*,
 };
 
@@ -436,7 +436,7 @@ fn garbage_of_live_requests() {
 fn pages_that_a_cache_could_answer() {
     let page = |control: &'static str, more: &'static [(&str, &str)]| {
         move |request: &mut ObservedRequest| {
-            (request.repeat.is_same_twice, request.repeat.is_same_for_visitors) = (true, Some(true));
+            request.repeat = Repeat { is_same_twice: true, is_same_for_visitors: Some(true), asks_for_nobody: true };
             request.headers = fields(&[("Content-Type", "text/html")]);
             request.headers.extend(fields(&[("Cache-Control", control)]));
             request.headers.extend(fields(more));
@@ -449,19 +449,37 @@ fn pages_that_a_cache_could_answer() {
     ] {
         assert_eq!(first_in_requests(page(control, more)).kind, kind, "{control}");
     }
-    // Nobody's cookies are known: the page must have used no session.
-    let unknown = |session: Option<Session>| {
+    // Without proof nothing is said: nobody compared, the application asked, or it used a session or set a cookie.
+    let unproven = |change: fn(&mut ObservedRequest)| {
         let mut observations = clean();
         each(&mut observations, |request| {
             page("private", &[])(request);
-            request.repeat.is_same_for_visitors = None;
             request.request.headers.clear();
-            request.evidence.session.clone_from(&session);
+            change(request);
         });
         kinds(&observations)
     };
-    assert_eq!(unknown(None), [Kind::CacheHeaders]);
-    assert_eq!(unknown(Some(Session::default())), []);
+    assert_eq!(unproven(|_| {}), [Kind::CacheHeaders]);
+    for change in [
+        (|request| request.repeat.is_same_for_visitors = None) as fn(&mut ObservedRequest),
+        |request| request.repeat.asks_for_nobody = false,
+        |request| request.evidence.session = Some(Session::default()),
+        |request| request.headers.extend(fields(&[("Set-Cookie", "a=b")])),
+    ] {
+        assert_eq!(unproven(change), []);
+    }
+    for (rails, gem, line) in [
+        ("6.1.7", "", "expires_in 1.minute, public: true"),
+        ("", "sinatra", "cache_control :public, max_age: 60"),
+        ("", "", "headers[\"cache-control\"] = \"public, max-age=60\""),
+    ] {
+        let found = first(|observations| {
+            observations.rails = rails.into();
+            observations.facts.gems = [(gem.to_owned(), "1".to_owned())].into();
+            each(observations, page("private", &[]));
+        });
+        assert_eq!(found.fix.line, line);
+    }
     for (control, more) in [("no-store", &[][..]), ("public, max-age=60", &[("Vary", "Accept")][..])] {
         let mut observations = clean();
         each(&mut observations, page(control, more));

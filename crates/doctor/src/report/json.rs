@@ -3,6 +3,7 @@
 //! ```json
 //! {"version": 1, "app": "shop", "worth_more_than_5_percent": true,
 //!  "sample": {"requests": 214, "live": true, "noisy": ["GET /random"],
+//!             "programs": {"convert": "app/models/image.rb:7"}, "unconfined": [],
 //!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
 //!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null,
@@ -14,6 +15,8 @@
 //!  "others": [{"standing": "not_worth", "why": "+0.4 %, noise", "number": null}]}
 //! ```
 //!
+//! `programs` are those that requests have started, with the line that did. `unconfined` is what the kernel does not keep
+//! shadows from: `files`, `connections`, `signals`, `calls`; it is empty where the kernel knows how to keep them from all.
 //! `setting` is the line of paceline.toml, if the fix is a setting that processes are started with, wherever it is written.
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
 //! `patch`, `environment` (with what the application was started with: `{"set": {}, "unset": [], "ruby_options":
@@ -42,6 +45,8 @@ pub(super) fn render(report: &Report) -> Value {
             "requests": report.sample.requests,
             "live": report.sample.live,
             "noisy": report.sample.noisy,
+            "programs": report.sample.programs,
+            "unconfined": report.sample.unconfined,
             "left_out": report.sample.dropped.iter().map(dropped).collect::<Vec<_>>(),
         },
         "advice": advice.collect::<Vec<_>>(),

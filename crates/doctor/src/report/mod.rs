@@ -1,6 +1,8 @@
 //! What a run of the doctor says: its advice in order, what was looked at, what was left out. Rendered as text
 //! (`text.rs`) and as JSON (`json.rs`). It never judges: that is done in `verdict`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 mod json;
@@ -27,6 +29,10 @@ pub struct Sample {
     pub dropped: Vec<Dropped>,
     /// Routes whose pages differ too much from one replay to the next to be compared.
     pub noisy: Vec<String>,
+    /// Programs that requests have started, and where the first of them did (`path:line`, or empty).
+    pub programs: BTreeMap<String, String>,
+    /// What the kernel does not hold shadows to (`protocol::Hello`).
+    pub unconfined: Vec<String>,
 }
 
 /// A request that was left out.

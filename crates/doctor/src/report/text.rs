@@ -1,7 +1,7 @@
 //! A report for the terminal: one block for each advice, then what was looked at and what was left out. It uses no
 //! colours and no cursor.
 
-use super::{Advice, Dropped, Report, Why};
+use super::{Advice, Dropped, Report, Sample, Why};
 use crate::{
     candidate::{Edit, Kind, Trial},
     units,
@@ -32,7 +32,33 @@ pub(super) fn render(report: &Report) -> String {
     for route in &report.sample.noisy {
         lines.push(format!("{route} was not compared: its pages differ from one request to the next"));
     }
+    lines.extend(held(&report.sample));
     lines.join("\n") + "\n"
+}
+
+/// What the requests have started, and what nothing but the lists of libraries kept from harm.
+fn held(sample: &Sample) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !sample.programs.is_empty() {
+        let named = sample.programs.iter().map(|(name, at)| match at.is_empty() {
+            true => name.clone(),
+            false => format!("{name} ({at})"),
+        });
+        lines.push(format!("programs that requests have started: {}", named.collect::<Vec<_>>().join(", ")));
+    }
+    let words = |what: &String| match what.as_str() {
+        "files" => "files",
+        "connections" => "TCP connections",
+        "signals" => "signals",
+        _ => "changes of files' modes and of the machine",
+    };
+    if !sample.unconfined.is_empty() {
+        let what = sample.unconfined.iter().map(words).collect::<Vec<_>>().join(", ");
+        lines.push(format!(
+            "this kernel can't keep the application's programs and libraries in C from all: {what} (docs/doctor.md)"
+        ));
+    }
+    lines
 }
 
 fn changing(report: &Report) -> impl Iterator<Item = &Verdict> {

@@ -19,7 +19,7 @@ use super::{
     fetching::Links,
     machine::Process,
     progress::left,
-    replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, RECORDED},
+    replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, RECORDED, STRANGERS},
     run::{Driver, RunError},
     samples::{is_visitors, RouteSamples, Samples},
 };
@@ -122,6 +122,7 @@ impl Baseline {
         other.load(&controls.recordings)?;
         controls.one.load(&controls.recordings)?;
         controls.settle(driver, &recorded)?;
+        sample.unconfined.clone_from(&controls.one.hello.unconfined);
         controls.other = Some(other);
         let mut baseline = Baseline {
             hello: controls.one.hello.clone(),
@@ -210,6 +211,9 @@ impl Controls {
                 let answered = checked(answered, driver.is_live());
                 match self.usable(driver, answered)? {
                     Ok(mut result) => {
+                        for (name, at) in std::mem::take(&mut result.programs) {
+                            sample.programs.entry(line(&name).into_owned()).or_insert_with(|| line(&at).into_owned());
+                        }
                         self.recordings.extend(result.recording.take());
                         of_route.push(RecordedRequest { request: request.clone(), wall_us: result.wall_us });
                     }
@@ -288,17 +292,25 @@ impl Controls {
         for _ in 0..MEASURED_TIMES {
             all.push(times(&checked(replay(one, request, MEASURED), is_live)?));
         }
-        let is_same_for_visitors = match of_another_visitor(request, cookies) {
-            Some(another) => {
-                let result = replay(one, &another, MEASURED)?;
-                let is_page = refused(&result, is_live).is_none();
-                is_page.then(|| result.body == first.body && result.status == first.status)
-            }
-            None => None,
+        let mut is_same = |another: &Request, manner| -> Result<(bool, Option<Vec<(String, String)>>), Stop> {
+            let result = replay(one, another, manner)?;
+            let is_page = refused(&result, is_live).is_none();
+            Ok((is_page && result.body == first.body && result.status == first.status, result.asked))
         };
+        let is_same_for_another = match of_another_visitor(request, cookies) {
+            Some(another) => is_same(&another, MEASURED)?.0,
+            None => true,
+        };
+        let mut repeat = Repeat { is_same_twice: first.body == second.body && first.status == second.status, ..Repeat::default() };
+        if is_same_for_another && repeat.is_same_twice {
+            let (is_same, asked) = is_same(&of_stranger(request, cookies), STRANGERS)?;
+            repeat.is_same_for_visitors = Some(is_same);
+            repeat.asks_for_nobody = asked.is_some_and(|asked| asked.is_empty());
+        } else {
+            repeat.is_same_for_visitors = Some(false);
+        }
         let watched = checked(replay(one, request, OBSERVED), is_live)?;
         let of = |which: usize| median(&all.iter().map(|times| times[which]).collect::<Vec<_>>());
-        let is_same_twice = first.body == second.body && first.status == second.status;
         let found = ObservedRequest {
             request: request.clone(),
             status: first.status,
@@ -312,7 +324,7 @@ impl Controls {
             observed_wall_us: watched.wall_us,
             allocated: first.allocated,
             evidence: watched.evidence.unwrap_or_default(),
-            repeat: Repeat { is_same_twice, is_same_for_visitors },
+            repeat,
         };
         Ok((found, (DecodedAnswer::new(first), DecodedAnswer::new(second))))
     }
@@ -332,6 +344,36 @@ fn of_another_visitor(request: &Request, cookies: &[String]) -> Option<Request> 
         another.headers.push(("cookie".into(), cookies.first()?.clone()));
     }
     Some(another)
+}
+
+/// The same request of a visitor who does not exist, and brings all that a visitor may bring: what the page depends on is
+/// asked for only if it may be there. The cookies that are known have other values.
+fn of_stranger(request: &Request, cookies: &[String]) -> Request {
+    const REPLACED: [&str; 8] = [
+        "cookie",
+        "authorization",
+        "user-agent",
+        "x-forwarded-for",
+        "x-real-ip",
+        "forwarded",
+        "accept-language",
+        "referer",
+    ];
+    let mut stranger = Request { user: None, ..request.clone() };
+    let own = stranger.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")).map(|(_, value)| value);
+    let known = own.chain(cookies).flat_map(|value| value.split(';')).filter_map(|one| one.trim().split_once('='));
+    let mut brought: Vec<String> = known.map(|(name, _)| format!("{name}=paceline-stranger")).collect();
+    brought.extend(["session_id", "user_id", "remember_token"].map(|name| format!("{name}=paceline-stranger")));
+    stranger.headers.retain(|(name, _)| !REPLACED.iter().any(|one| name.eq_ignore_ascii_case(one)));
+    let fields = [
+        ("cookie", brought.join("; ")),
+        ("authorization", "Bearer paceline-stranger".into()),
+        ("user-agent", "paceline-stranger/1.0".into()),
+        ("x-forwarded-for", "203.0.113.77".into()),
+        ("accept-language", "x-stranger".into()),
+    ];
+    stranger.headers.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+    stranger
 }
 
 fn checked(answered: Result<ReplayResult, ShadowError>, is_live: bool) -> Result<ReplayResult, Stop> {

@@ -27,16 +27,19 @@ pub struct Manner {
     pub outbound: Outbound,
     /// Its time is compared with another's.
     pub is_timed: bool,
+    /// By a made-up visitor: what is asked of the visitor is told.
+    pub is_strangers: bool,
 }
 
 /// Measured, and compared with others of the same seed.
 pub const MEASURED: Manner =
-    Manner { observe: false, is_second_later: false, seed: 42, outbound: Outbound::Replay, is_timed: false };
+    Manner { observe: false, is_second_later: false, seed: 42, outbound: Outbound::Replay, is_timed: false, is_strangers: false };
 /// Measured more exactly: in turn with another shadow.
 pub const TIMED: Manner = Manner { is_timed: true, ..MEASURED };
 /// What random things and the clock change shows between this one and a measured one.
 pub const OTHERWISE: Manner = Manner { is_second_later: true, seed: 43, ..MEASURED };
 pub const RECORDED: Manner = Manner { outbound: Outbound::Record, ..MEASURED };
+pub const STRANGERS: Manner = Manner { is_strangers: true, ..MEASURED };
 pub const OBSERVED: Manner = Manner { observe: true, ..MEASURED };
 
 /// What all replays of a run have in common.
@@ -77,9 +80,9 @@ impl Replaying {
     ) -> Result<ReplayResult, ShadowError> {
         let id = self.next;
         self.next += 1;
-        let Manner { observe, seed, outbound, is_second_later, is_timed: warm } = manner;
+        let Manner { observe, seed, outbound, is_second_later, is_timed: warm, is_strangers: stranger } = manner;
         let clock = self.clock + f64::from(u8::from(is_second_later));
-        shadow.replay(Replay { id, request: request.clone(), observe, clock, seed, outbound, deliver, warm })
+        shadow.replay(Replay { id, request: request.clone(), observe, clock, seed, outbound, deliver, warm, stranger })
     }
 }
 

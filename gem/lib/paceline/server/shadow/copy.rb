@@ -54,6 +54,11 @@ module Paceline
           @notes.add(kind, what)
         end
 
+        # Notes that the request in hand has started a program. `name`: without its path.
+        def note_program(name)
+          @notes.add_program(name)
+        end
+
         # What this thread does in the block is the shadow's own work: it may write and open databases.
         def unguarded(&block)
           Guards.unguarded(&block)

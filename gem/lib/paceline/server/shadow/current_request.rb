@@ -9,6 +9,9 @@ module Paceline
         # What it tried to write first: WriteNotes.
         attr_accessor :note
 
+        # Programs that it has started, with the line of the application: WriteNotes.
+        attr_accessor :programs
+
         # Sessions that it has changed: Guards::Sessions.
         attr_accessor :sessions
 

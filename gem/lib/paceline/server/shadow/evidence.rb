@@ -11,6 +11,7 @@ require_relative "evidence/pstore"
 require_relative "evidence/session"
 require_relative "evidence/sql"
 require_relative "evidence/views"
+require_relative "evidence/visitor"
 require_relative "evidence/xml"
 require_relative "evidence/xml_mini"
 

@@ -11,9 +11,9 @@ module Paceline
   module Server
     module Shadow
       module Facts
-        GEMS = %w[builder faraday nokogiri net-http-persistent redis mail pg sqlite3 activerecord].freeze
+        GEMS = %w[builder faraday nokogiri net-http-persistent redis mail pg sqlite3 activerecord sinatra].freeze
         # Of those that a distribution may have installed without RubyGems' knowledge.
-        VERSIONS = { "nokogiri" => "Nokogiri::VERSION", "pg" => "PG::VERSION", "sqlite3" => "SQLite3::VERSION" }.freeze
+        VERSIONS = { "nokogiri" => "Nokogiri::VERSION", "pg" => "PG::VERSION", "sqlite3" => "SQLite3::VERSION", "sinatra" => "Sinatra::VERSION" }.freeze
         private_constant :GEMS, :VERSIONS
 
         class << self

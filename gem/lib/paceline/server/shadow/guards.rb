@@ -21,6 +21,7 @@ require_relative "guards/mongo"
 require_relative "guards/mysql"
 require_relative "guards/paceline_records"
 require_relative "guards/postgresql"
+require_relative "guards/programs"
 require_relative "guards/pstore"
 require_relative "guards/redis"
 require_relative "guards/sessions"
@@ -36,7 +37,7 @@ module Paceline
         ALL = [
           HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, KernelRefusals, Files, Files::GZIP, SQLite, PostgreSQL, ActiveRecordConnections,
           ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs,
-          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, *MySQL::ALL, Signals, Sockets, *Curl::ALL, *CallsInC::ALL
+          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, *MySQL::ALL, Programs, Signals, Sockets, *Curl::ALL, *CallsInC::ALL
         ].freeze
         UNGUARDED = :paceline_shadow_unguarded
         private_constant :ALL, :UNGUARDED

@@ -59,12 +59,13 @@ module Paceline
 
         def take(command, name)
           env = answer = cost = evidence = nil
+          @asked = nil
           @guards.around(command, name) do
             # Not before: it may be seen from here on that time and random numbers are held.
-            env = @env.build(command["request"], clock: command["clock"], seed: command["seed"])
+            env = @env.build(command["request"], clock: command["clock"], seed: command["seed"], stranger: command["stranger"])
             answer = Answer.new(delivery(command["deliver"]), rack3: @rack3)
             evidence = Evidence.new(root: @shadow.root, app: @shadow.app) if command["observe"]
-            cost = Cost.of { observed(evidence, env) { answer.take(@shadow.app, env) } }
+            cost = Cost.of { observed(evidence, env) { command["stranger"] ? watched(env) { answer.take(@shadow.app, env) } : answer.take(@shadow.app, env) } }
             answer.conclude
           end
           [env, answer, cost, evidence]
@@ -72,6 +73,16 @@ module Paceline
 
         def observed(evidence, env, &block)
           evidence ? evidence.around(env, &block) : yield
+        end
+
+        # What the application asks of a visitor who is made up.
+        def watched(env)
+          visitor = Evidence::Visitor.new(@shadow.root)
+          visitor.start(env)
+          yield
+        ensure
+          visitor&.stop(env)
+          @asked = visitor&.to_a
         end
 
         # All requests come once before the first of them comes again: then the shadow is warm.
@@ -96,7 +107,8 @@ module Paceline
           body = answer.body
           told = { "id" => command["id"], "status" => answer.status, "headers" => answer.headers, "body" => [body].pack("m0"), "body_bytes" => body.bytesize,
                    "wall_us" => cost.wall, "cpu_us" => cost.cpu, "gc_us" => cost.gc, "allocated" => cost.allocated, "pieces" => answer.pieces,
-                   "write" => @shadow.notes.to_h, "error" => error(answer, env) }
+                   "write" => @shadow.notes.to_h, "error" => error(answer, env), "asked" => @asked,
+                   "programs" => @shadow.notes.programs }
           recording = @guards.recording(command)
           recording ? told.merge("recording" => recording) : told
         end

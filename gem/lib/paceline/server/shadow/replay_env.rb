@@ -15,18 +15,21 @@ module Paceline
         GATEWAY = "CGI/1.1".b.freeze
         # The request id is not what SecureRandom gives the application.
         SALT = 0x7061_6365
-        private_constant :WITHHELD, :SOFTWARE, :GATEWAY, :SALT
+        # Addresses for documentation (RFC 5737), which no visitor has.
+        STRANGER = "203.0.113.77".b.freeze
+        private_constant :WITHHELD, :SOFTWARE, :GATEWAY, :SALT, :STRANGER
 
         def initialize(rack3:)
           @rack3 = rack3
         end
 
-        # `request`: the driver's; `clock`: seconds since the Unix epoch at which the request comes.
-        def build(request, clock:, seed:)
+        # `request`: the driver's; `clock`: seconds since the Unix epoch at which the request comes; `stranger`: it comes from another address.
+        def build(request, clock:, seed:, stranger: false)
           env = head(request).merge!(headers(request["headers"]))
           env["HTTP_X_REQUEST_ID"] = Random.new(seed ^ SALT).bytes(16).unpack1("H*").b
           env["HTTP_X_REQUEST_START"] = format("t=%.6f", clock).b
           env.update(SignedIn.env(request["user"])) if request["user"]
+          env["REMOTE_ADDR"] = STRANGER if stranger
           env.update(constants)
         end
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the request in hand tried to write, and where: the first attempt counts. It never keeps a value that was to be written.
+# What the request in hand tried to write, and where: the first attempt counts; and which programs it has started. It never keeps a value that was to be written.
 require_relative "current_request"
 require_relative "place"
 
@@ -25,6 +25,17 @@ module Paceline
         # As the driver reads it; nil: the request has written nothing.
         def to_h
           CurrentRequest.get.note
+        end
+
+        # The request in hand has started this program.
+        def add_program(name)
+          at = @place.of(caller_locations(1))
+          CurrentRequest.concerned.each { |request| (request.programs ||= {})[name[0, MAX]] ||= at }
+        end
+
+        # [["convert", "app/models/image.rb:7"], ...]
+        def programs
+          CurrentRequest.get.programs.to_a
         end
 
         # `kind`: sql, file, mail, job, store, outbound or cache.
