@@ -6,12 +6,6 @@ require "paceline/server/shadow/confinement"
 # The kernel holds a shadow to what the guards promise, in libraries in C and in programs, too; without it the guards hold what goes through Ruby.
 class ShadowConfinementTest < ShadowCase
   KERNEL = Paceline::Server::Shadow::Confinement::Landlock.abi
-  # As on a kernel that has neither Landlock nor seccomp.
-  WITHOUT_KERNEL = <<~RUBY.freeze
-    require #{File.expand_path("../../../lib/paceline/server/shadow/confinement", __dir__).inspect}
-    Paceline::Server::Shadow::Confinement::Landlock.singleton_class.define_method(:abi) { 0 }
-    Paceline::Server::Shadow::Confinement::SystemCalls.singleton_class.define_method(:known?) { false }
-  RUBY
   # Each gets the path of a file that is there, and one of a file that is not, in the same folder.
   BY_RUBY = {
     "write" => "File.write(THERE, 'x')", "new" => "File.write(NEW, 'x')", "append" => "File.open(THERE, 'a') { |f| f << 'x' }", "sysopen" => "IO.for_fd(IO.sysopen(THERE, 'r+')).write('x')",

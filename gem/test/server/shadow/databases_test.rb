@@ -49,6 +49,34 @@ class ShadowDatabasesTest < ShadowCase
     end
   end
 
+  # A database in memory is the process's own, and may be joined with one that is not; pages may be copied as they are.
+  AROUND = { "attached" => "joined(FILE) { |db| db.execute('DELETE FROM other.visits') }", "attached by a batch" => "memory.execute_batch(\"ATTACH '\#{FILE}' AS other; DELETE FROM other.visits\")",
+             "a new one" => "joined(\"\#{FILE}-new.sqlite3\") { |db| db.execute('CREATE TABLE other.t (a)') }", "backup" => "SQLite3::Backup.new(fresh, 'main', memory, 'main').step(-1)",
+             "backup by one from before" => "SQLite3::Backup.new(OPEN, 'main', memory, 'main').step(-1)", "vacuum into" => "memory.execute(\"VACUUM INTO '\#{FILE}-new.sqlite3'\")",
+             "vacuum of a file into" => "fresh.execute(\"VACUUM INTO '\#{FILE}-new.sqlite3'\")", "query_only" => "joined(FILE) { |db| db.execute('PRAGMA query_only = 0'); db.execute('DELETE FROM other.visits') }" }.freeze
+  JOINED = "def memory = SQLite3::Database.new(':memory:')\ndef joined(file) = memory.tap { |db| db.execute('ATTACH ? AS other', [file]); yield db }\n"
+
+  def test_ways_around_of_sqlite
+    ["", WITHOUT_KERNEL].each do |kernel|
+      unchanged(kernel + RAW + JOINED, AROUND, "SQLite3::Exception") do |name, result|
+        assert_match(/\ASQLite3::(?:ReadOnly|CantOpen)Exception\z/, result["text"], name)
+        assert_equal "sql", result.dig("write", "kind"), name
+      end
+      allowed = { "read" => "joined(FILE) { |db| db.execute('SELECT 1') }.get_first_value('SELECT name FROM other.visits')", "memory" => "joined(':memory:') { |db| db }.get_first_value(\"SELECT 'kept'\")",
+                  "backup into memory" => "memory.tap { |db| SQLite3::Backup.new(db, 'main', fresh, 'main').step(-1) }.get_first_value('SELECT name FROM visits')" }
+      unchanged(kernel + RAW + JOINED, allowed, "SQLite3::Exception") { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
+    end
+  end
+
+  # Readers of such a database write to an index beside it, which is not there while nobody has it open.
+  def test_a_database_with_a_log_that_nobody_has_open
+    head = "#{RAW}SQLite3::Database.new(FILE) { |db| db.execute('PRAGMA journal_mode = WAL') }\nOPEN.close\n"
+    codes = { "read" => "fresh.get_first_value('SELECT name FROM visits')", "again" => "fresh.get_first_value('SELECT name FROM visits')",
+              "sorted" => "fresh.get_first_value(\"WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 200000) SELECT 'kept' FROM n ORDER BY hex(i), i DESC\")" }
+    unchanged(head, codes, "SQLite3::Exception") { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
+    unchanged(head, { "write" => "fresh.execute('DELETE FROM visits')" }, "SQLite3::Exception") { |_, result| assert_equal ["SQLite3::ReadOnlyException", "sql"], [result["text"], result.dig("write", "kind")] }
+  end
+
   def test_reading_by_sqlite
     allowed = { "open before" => "OPEN.get_first_value('SELECT name FROM visits')", "open" => "fresh.get_first_value('SELECT name FROM visits')",
                 "transaction" => "(n = nil; fresh.transaction { |db| n = db.get_first_value('SELECT name FROM visits') }; n)",
@@ -154,7 +182,7 @@ class ShadowDatabasesTest < ShadowCase
            "SELECT loosen()", "BEGIN; SELECT loosen(); COMMIT", "DO 'BEGIN PERFORM loosen(); END'", "-- harmless\nSET default_transaction_read_only TO off"].freeze
   SENT = { "exec" => "->(c, sql) { c.exec(sql) }", "parameters" => "->(c, sql) { sql.split(';').each { |one| c.exec_params(one, []) } }",
            "prepared" => "->(c, sql) { sql.split(';').each { |one| c.prepare(name = rand.to_s, one); c.exec_prepared(name) } }",
-           "sent" => "->(c, sql) { sql.split(';').each { |one| c.send_query(one); nil while (result = c.get_result) && result.check } }" }.freeze
+           "sent" => "->(c, sql) { sql.split(';').each { |one| c.send_query(one); all = []; while (result = c.get_result) do all << result end; all.each(&:check) } }" }.freeze
   HARM = { "insert" => "INSERT INTO visits (name) VALUES ('secret')", "function" => "SELECT write_one()" }.freeze
   # What loosens the mode by a text that nobody reads, and what writes without a word of it.
   FUNCTIONS = <<~'RUBY'

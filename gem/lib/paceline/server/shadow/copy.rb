@@ -119,6 +119,9 @@ module Paceline
         def confine
           Dir.mkdir(@tmpdir, 0o700)
           ENV["TMPDIR"] = @tmpdir
+        rescue SystemCallError
+          nil # there is no place for any, and none is written
+        ensure
           Confinement.enter([@tmpdir, cache_folder])
         end
 

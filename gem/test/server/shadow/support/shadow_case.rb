@@ -5,6 +5,13 @@ require "json"
 
 # A doctor's part of the conversation with shadows: has them forked from a preloader, and sends what they are to replay.
 class ShadowCase < Paceline::Test
+  # The beginning of a config.ru: as on a kernel that has neither Landlock nor seccomp.
+  WITHOUT_KERNEL = <<~RUBY.freeze
+    require #{File.expand_path("../../../../lib/paceline/server/shadow/confinement", __dir__).inspect}
+    Paceline::Server::Shadow::Confinement::Landlock.singleton_class.define_method(:abi) { 0 }
+    Paceline::Server::Shadow::Confinement::SystemCalls.singleton_class.define_method(:known?) { false }
+  RUBY
+
   # The connection to one shadow.
   class Shadow
     CLOCK = 1_764_000_000.0

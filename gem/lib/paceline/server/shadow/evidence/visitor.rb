@@ -11,12 +11,13 @@ module Paceline
     module Shadow
       class Evidence
         class Visitor < Observer
+          CREDENTIALS = "credentials"
           # Of the env's keys, what they are about.
           KINDS = {
             "the cookies" => /\A(?:HTTP_COOKIE|rack\.request\.cookie_\w+|action_dispatch\.cookies)\z/, "the session" => /\Arack\.session(?:\.unpacked_cookie_data)?\z/,
             "the address" => /\A(?:REMOTE_(?:ADDR|HOST|PORT)|HTTP_(?:FORWARDED|\w*(?:CLIENT|REAL|CONNECTING|FORWARDED_FOR)\w*))\z/,
             "the browser" => /\AHTTP_(?:USER_AGENT|ACCEPT_LANGUAGE|REFERER|SEC_CH_\w+|DNT|FROM)\z/,
-            "credentials" => /\A(?:REMOTE_USER|AUTH_TYPE|warden|X?-?HTTP_AUTHORIZATION|HTTP_\w*(?:KEY|TOKEN|AUTH|SECRET|SESSION|USER|SIGNATURE)\w*)\z/i
+            CREDENTIALS => /\A(?:REMOTE_USER|AUTH_TYPE|warden|HTTP_(?!X_CSRF_TOKEN|USER_AGENT)\w*(?:KEY|TOKEN|AUTH|SECRET|SESSION|USER|SIGNATURE)\w*)\z/
           }.freeze
           # Frameworks hand these on as they are, and look at them when they are read (Jar, Sessions).
           HANDED = /\A(?:rack\.session|action_dispatch\.cookies)\z/
@@ -26,14 +27,17 @@ module Paceline
                       compare_by_identity? hash eql? == initialize_copy].freeze
           WHOLE = (Hash.instance_methods(false) + Enumerable.instance_methods - KEYED - WRITES).uniq.freeze
           COPIED = "HTTP_COOKIE"
-          private_constant :KINDS, :HANDED, :KEYED, :WRITES, :WHOLE, :COPIED
+          private_constant :CREDENTIALS, :KINDS, :HANDED, :KEYED, :WRITES, :WHOLE, :COPIED
 
-          # What is in this file passes on what it is asked for.
+          # What is in this file passes on what it is asked for, and so do the kinds of Rack's sessions.
           class Readers < AutoCache::Readers
+            SESSIONS = %r{/rack/session/}
+            private_constant :SESSIONS
+
             private
 
             def kind_of(path)
-              path == __FILE__ ? :passing : super
+              path == __FILE__ || SESSIONS.match?(path) ? :passing : super
             end
           end
           private_constant :Readers
@@ -93,7 +97,8 @@ module Paceline
           def start(env)
             super
             @collecting = !GC.disable
-            @value = env[COPIED]
+            # An object that nobody else has yet.
+            @value = env[COPIED] = env[COPIED].dup
             env.extend(Watching)
           end
 
@@ -115,7 +120,8 @@ module Paceline
             return if @found[what] || @looking
 
             @looking = true
-            place = @readers.reader
+            # Nobody reads credentials for a log.
+            place = what == CREDENTIALS ? @readers.place : @readers.reader
             @looking = false
             @found[what] = place if place
           end
