@@ -61,7 +61,7 @@ class DoctorVisitorsTest < Minitest::Test
 
   # Nothing that a request has the machine do leaves the shadow, and what it starts is named.
   def test_programs_are_named_and_change_nothing
-    code = "run ->(env) { system('sh', '-c', \"echo x > #{"\#{__dir__}"}/written; echo x > /tmp/paceline-doctor-test-#{Process.pid}\"); [200, {}, ['made']] }\n"
+    code = "run ->(env) { system('sh', '-c', 'echo x > written; echo x > /tmp/paceline-doctor-test-#{Process.pid}', chdir: __dir__); [200, {}, ['made']] }\n"
     dir = app("config.ru" => code)
     advised(dir, "--path", "/")
     assert_equal "sh", @report["sample"]["programs"].keys.join

@@ -19,7 +19,7 @@ module Paceline
             # Files can be read from here on; what was opened only for writing, and the ends of pipes that another process reads, lead nowhere.
             def only_read
               all = descriptors
-              read = all.filter_map { |number, name, way| name if name.start_with?("pipe:") && way == File::RDONLY }
+              read = all.filter_map { |_, name, way| name if name.start_with?("pipe:") && way == File::RDONLY }
               all.each do |number, name, way|
                 next if way == File::RDONLY || number <= STANDARD
 

@@ -13,10 +13,11 @@ module Paceline
           BEGIN_TO_WRITE = /\A\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b/i
           READ = /\A\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i
           ATTACH = /\bATTACH\b/i
+          IN_MEMORY = /\bATTACH\s+(?:DATABASE\s+)?'(?::memory:)?'/i
           LAST = :paceline_shadow_sql
           # Where a file says that it has its log of writes beside it, and what stands there then: the version for writing, and that for reading.
           WAL = [18, 2, "\x02\x02".b].freeze
-          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :ATTACH, :LAST, :WAL
+          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :ATTACH, :IN_MEMORY, :LAST, :WAL
 
           # Before SQLite3::Database.
           module OfDatabase
@@ -73,7 +74,8 @@ module Paceline
             # Readers of a database share an index of its log, a file beside it that they write to and make if it is not there. A connection that the kernel
             # does not confine keeps it, for all connections to this database. `file`: as it is opened.
             def keep_index(file)
-              return if Guards.off? || !Confinement.files? || !file.is_a?(String)
+              return if Guards.off? || !file.is_a?(String)
+              return to_read(file) unless Confinement.files?
 
               path = File.realpath(file)
               return if Files.admit?(path) || File.binread(path, WAL[1], WAL[0]) != WAL[2]
@@ -81,6 +83,8 @@ module Paceline
               @mutex.synchronize do
                 @kept[path] ||= Confinement.outside { ::SQLite3::Database.new(path, readonly: true).tap { |database| database.execute("PRAGMA schema_version") } }
               end
+            rescue Errno::EROFS
+              raise
             rescue SystemCallError, ::SQLite3::Exception
               nil # there is no such file, or it is no database
             end
@@ -110,6 +114,8 @@ module Paceline
               return sql if Guards.off?
 
               Thread.current.thread_variable_set(LAST, sql)
+              # A file that is not there would be made.
+              refuse(sql) if sql.match?(ATTACH) && !Confinement.files? && !sql.match?(IN_MEMORY)
               attach(database, sql) unless reads_only?(database)
               return sql unless reads_only?(database)
 
@@ -127,6 +133,11 @@ module Paceline
             end
 
             private
+
+            # A file that is not there would be made.
+            def to_read(file)
+              Files.to_change(file) unless file.empty? || file.start_with?(":", "file:") || File.exist?(file)
+            end
 
             # A database in memory is the process's own, but not what it may be joined with. `VACUUM INTO` makes a file.
             def attach(database, sql)
