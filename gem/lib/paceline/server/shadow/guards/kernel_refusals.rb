@@ -25,7 +25,7 @@ module Paceline
             end
 
             def install
-              [Errno::EACCES, Errno::EPERM, Errno::EXDEV].each { |error| error.prepend(Noting) }
+              [Errno::EACCES, Errno::EPERM].each { |error| error.prepend(Noting) }
             end
 
             # A file that the account may not read is no write.
