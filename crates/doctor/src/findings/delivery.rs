@@ -93,11 +93,7 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
         () if has_lifetime && is_vary_star && gain_us > HINDERED_US => (
             Kind::CacheVary,
             "the page may be stored for everybody, but `Vary: *` forbids it".to_string(),
-            shown(
-                "",
-                framework.vary(),
-                "which fields the page depends on only its author knows",
-            ),
+            shown("", framework.vary(), "which fields the page depends on only its author knows"),
         ),
         () if has_lifetime && sets_cookie && gain_us > HINDERED_US => (
             Kind::CacheCookie,
@@ -148,10 +144,12 @@ enum Framework {
 
 impl Framework {
     fn of(observations: &Observations) -> Framework {
-        match observations {
-            _ if !observations.rails.is_empty() => Framework::Rails,
-            _ if observations.facts.gems.contains_key("sinatra") => Framework::Sinatra,
-            _ => Framework::Rack,
+        if !observations.rails.is_empty() {
+            Framework::Rails
+        } else if observations.facts.gems.contains_key("sinatra") {
+            Framework::Sinatra
+        } else {
+            Framework::Rack
         }
     }
 

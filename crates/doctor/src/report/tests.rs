@@ -102,6 +102,8 @@ fn sample() -> Sample {
             dropped("GET /z", Why::Status { status: 503 }),
         ],
         noisy: vec!["GET /random".into()],
+        programs: [("convert".into(), "app/models/image.rb:7".into()), ("true".into(), String::new())].into(),
+        unconfined: ["files", "connections", "signals", "calls"].map(String::from).into(),
     }
 }
 
@@ -131,6 +133,8 @@ GET /x was left out: it writes (INSERT INTO visits, app/models/visit.rb:4)
 GET /y was left out: it fails (NoMethodError: x)
 GET /z was left out: it is answered 503
 GET /random was not compared: its pages differ from one request to the next
+programs that requests have started: convert (app/models/image.rb:7), true
+not held by this kernel, only by guards: files, TCP connections, signals, modes and owners
 ";
     assert_eq!(report.text(), expected);
     assert!(report.text().lines().all(|line| line.chars().count() <= 100));
@@ -342,6 +346,8 @@ fn json_for_programs() {
         (Some("not_worth"), Some("noise"))
     );
     assert_eq!(json["sample"]["left_out"][0]["at"], "app/models/visit.rb:4");
+    assert_eq!(json["sample"]["programs"]["convert"], "app/models/image.rb:7");
+    assert_eq!(json["sample"]["unconfined"][1], "connections");
     assert_eq!(first["saved_us"], 112_000.0);
     let mut untried = provision();
     untried.candidate.trial = Trial::Untried { why: "no".into() };

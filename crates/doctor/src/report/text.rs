@@ -50,13 +50,11 @@ fn held(sample: &Sample) -> Vec<String> {
         "files" => "files",
         "connections" => "TCP connections",
         "signals" => "signals",
-        _ => "changes of files' modes and of the machine",
+        _ => "modes and owners",
     };
     if !sample.unconfined.is_empty() {
         let what = sample.unconfined.iter().map(words).collect::<Vec<_>>().join(", ");
-        lines.push(format!(
-            "this kernel can't keep the application's programs and libraries in C from all: {what} (docs/doctor.md)"
-        ));
+        lines.push(format!("not held by this kernel, only by guards: {what}"));
     }
     lines
 }

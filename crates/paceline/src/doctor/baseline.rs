@@ -301,7 +301,8 @@ impl Controls {
             Some(another) => is_same(&another, MEASURED)?.0,
             None => true,
         };
-        let mut repeat = Repeat { is_same_twice: first.body == second.body && first.status == second.status, ..Repeat::default() };
+        let mut repeat =
+            Repeat { is_same_twice: first.body == second.body && first.status == second.status, ..Repeat::default() };
         if is_same_for_another && repeat.is_same_twice {
             let (is_same, asked) = is_same(&of_stranger(request, cookies), STRANGERS)?;
             repeat.is_same_for_visitors = Some(is_same);

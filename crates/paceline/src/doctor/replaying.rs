@@ -32,8 +32,14 @@ pub struct Manner {
 }
 
 /// Measured, and compared with others of the same seed.
-pub const MEASURED: Manner =
-    Manner { observe: false, is_second_later: false, seed: 42, outbound: Outbound::Replay, is_timed: false, is_strangers: false };
+pub const MEASURED: Manner = Manner {
+    observe: false,
+    is_second_later: false,
+    seed: 42,
+    outbound: Outbound::Replay,
+    is_timed: false,
+    is_strangers: false,
+};
 /// Measured more exactly: in turn with another shadow.
 pub const TIMED: Manner = Manner { is_timed: true, ..MEASURED };
 /// What random things and the clock change shows between this one and a measured one.

@@ -122,7 +122,17 @@ impl Renderer {
         let clock = ask.at as f64 / 1000.0 + JUST_AFTER + later;
         // It asks others as it would: their answers are those of now.
         let (outbound, deliver) = (Outbound::Record, Deliver::Gathered);
-        self.shadow.replay(Replay { id, request, observe: false, clock, seed, outbound, deliver, warm: false, stranger: false })
+        self.shadow.replay(Replay {
+            id,
+            request,
+            observe: false,
+            clock,
+            seed,
+            outbound,
+            deliver,
+            warm: false,
+            stranger: false,
+        })
     }
 }
 

@@ -177,7 +177,17 @@ mod tests {
 
     fn replay(id: u64) -> Replay {
         let (outbound, deliver) = (Outbound::Replay, Deliver::Gathered);
-        Replay { id, request: Request::default(), observe: false, clock: 0.0, seed: 1, outbound, deliver, warm: false, stranger: false }
+        Replay {
+            id,
+            request: Request::default(),
+            observe: false,
+            clock: 0.0,
+            seed: 1,
+            outbound,
+            deliver,
+            warm: false,
+            stranger: false,
+        }
     }
 
     #[test]
