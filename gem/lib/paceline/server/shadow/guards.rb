@@ -2,6 +2,8 @@
 
 # What keeps a shadow from doing harm: a guard for each way in which an application may write. They are hooks in libraries, put there as soon as a
 # library is loaded, in this process alone. They never load a library themselves.
+require_relative "confinement"
+require_relative "connection_pools"
 require_relative "current_request"
 require_relative "held_clock"
 require_relative "seeded_random"
