@@ -12,7 +12,7 @@ class ShadowVisitorTest < ShadowCase
     "credentials" => ["env['HTTP_AUTHORIZATION'] == 'Bearer admin'", "env['HTTP_X_API_KEY'] == 'secret'", "Rack::Auth::Basic::Request.new(env).provided?"],
     "the address" => ["env['REMOTE_ADDR'] == '10.0.0.1'", "Rack::Request.new(env).ip == '10.0.0.1'", "env['HTTP_X_FORWARDED_FOR'].nil?"],
     "the browser" => ["env['HTTP_USER_AGENT'].include?('Mobile')"],
-    "the session" => ["Rack::Session::Cookie.new(->(e) { e['rack.session']['user_id'].nil?; [200, {}, []] }, secret: 'x' * 64).call(env).first"],
+    "the session" => ["Rack::Session::Cookie.new(->(e) { e['rack.session']['user_id'].nil?; [200, {}, []] }, secret: 'x' * 64).call(env).first", "(env['rack.session'] = { 'user' => 7 }; env['rack.session']['user'] == 1)"],
     # What is read of a copy, nobody sees.
     "a copy of the request" => ["{}.merge(env)['HTTP_COOKIE'].nil?", "Hash[env].size", "{}.update(env).size", "{ **env }.size", "[env].each_with_object({}) { |one, all| all.update(one) }.size"],
     "the whole request" => ["env.to_a.size", "env.each { |_| nil }.size", "env.select { |name, _| name.start_with?('HTTP_C') }.size", "env.map(&:first).size", "env.merge('a' => 1).size", "env.find { |_, value| value == 'x' }",

@@ -17,9 +17,9 @@ module Paceline
             "the cookies" => /\A(?:HTTP_COOKIE|rack\.request\.cookie_\w+|action_dispatch\.cookies)\z/, "the session" => /\Arack\.session(?:\.unpacked_cookie_data)?\z/,
             "the address" => /\A(?:REMOTE_(?:ADDR|HOST|PORT)|HTTP_(?:FORWARDED|\w*(?:CLIENT|REAL|CONNECTING|FORWARDED_FOR)\w*))\z/,
             "the browser" => /\AHTTP_(?:USER_AGENT|ACCEPT_LANGUAGE|REFERER|SEC_CH_\w+|DNT|FROM)\z/,
-            CREDENTIALS => /\A(?:REMOTE_USER|AUTH_TYPE|warden|HTTP_(?!X_CSRF_TOKEN|USER_AGENT)\w*(?:KEY|TOKEN|AUTH|SECRET|SESSION|USER|SIGNATURE)\w*)\z/
+            CREDENTIALS => /\A(?:REMOTE_USER|AUTH_TYPE|HTTP_(?!X_CSRF_TOKEN|USER_AGENT)\w*(?:KEY|TOKEN|AUTH|SECRET|SESSION|USER|SIGNATURE)\w*)\z/
           }.freeze
-          # Frameworks hand these on as they are, and look at them when they are read (Jar, Sessions).
+          # Frameworks hand these on as they are. What is watched itself counts when it is read (READING).
           HANDED = /\A(?:rack\.session|action_dispatch\.cookies)\z/
           KEYED = %i[[] fetch dig values_at fetch_values slice key? has_key? include? member? delete assoc].freeze
           # What adds to it, or says nothing of what it has.
@@ -46,7 +46,7 @@ module Paceline
           Watching = Module.new do
             KEYED.each do |name|
               define_method(name) do |*keys, &block|
-                keys.each { |key| Visitor.active&.key(key) }
+                keys.each { |key| Visitor.active&.key(key, self) }
                 super(*keys, &block)
               end
             end
@@ -110,8 +110,8 @@ module Paceline
           end
 
           # A key of the env is read.
-          def key(key)
-            return if !key.is_a?(String) || HANDED.match?(key)
+          def key(key, env)
+            return if !key.is_a?(String) || (HANDED.match?(key) && watched?(Hash.instance_method(:fetch).bind_call(env, key, nil)))
 
             kind = KINDS.find { |_, pattern| pattern.match?(key) } and asked(kind.first)
           end
@@ -137,8 +137,14 @@ module Paceline
             READING.each { |what, (classes, methods)| classes.each { |name| self.class.watch(name, what, methods) } }
           end
 
-          # Whether another Hash has the visitor's cookies, or those of this one's copies that are not watched.
+          def watched?(value)
+            value.nil? || READING.each_value.any? { |names,| names.any? { |name| Guards.loaded?(name) && value.is_a?(Object.const_get(name)) } }
+          end
+
+          # Whether another Hash has the visitor's cookies. Copies of this one that are watched count when they are read.
           def copied?(env)
+            return false unless @value
+
             fetch = Hash.instance_method(:fetch)
             ObjectSpace.each_object(Hash).any? do |one|
               !one.equal?(env) && fetch.bind_call(one, COPIED, nil).equal?(@value) && !one.is_a?(Watching)
