@@ -34,7 +34,7 @@ class DoctorVisitorsTest < Minitest::Test
 
   # [route, line] of each advice.
   def advised(dir, *arguments)
-    @report = report(dir, "--busy", "--offline", ".", *arguments, "--only", "cache_headers,cache_vary,cache_cookie", status: [0, 1])
+    @report = report(dir, "--offline", ".", *arguments, "--only", "cache_headers,cache_vary,cache_cookie", status: [0, 1])
     assert_empty @report["sample"]["left_out"]
     @report["advice"].map { |one| [*one["routes"], one.dig("fix", "line")] }
   end
