@@ -47,13 +47,13 @@ module RackRoutes
 
   # Blocks as they are written.
   module Source
-    # The parser's positions are lines and bytes.
+    # Positions are lines and bytes, of either of Ruby's parsers.
     def self.of(block)
       file, = block.source_location
-      node = RubyVM::AbstractSyntaxTree.of(block)
-      lines = File.readlines(file, mode: "rb")[node.first_lineno - 1..node.last_lineno - 1]
-      lines[-1] = lines[-1].byteslice(0, node.last_column)
-      lines[0] = lines[0].byteslice(node.first_column..)
+      first_line, first_column, last_line, last_column = RubyVM::InstructionSequence.of(block).to_a[4].fetch(:code_location)
+      lines = File.readlines(file, mode: "rb")[first_line - 1..last_line - 1]
+      lines[-1] = lines[-1].byteslice(0, last_column)
+      lines[0] = lines[0].byteslice(first_column..)
       lines.join.force_encoding("UTF-8")
     end
   end
