@@ -96,8 +96,8 @@ module Bench
       Server.new(
         name: "passenger", package: "passenger", programs: %w[passenger], worker: /Passenger RubyApp/, threads: 1, note: "standalone, builtin engine, pool of #{WORKERS}, smart spawning",
         command: lambda do |port, work|
-          ["passenger", "start", "--ruby", RbConfig.ruby, "--engine", "builtin", "-a", "127.0.0.1", "-p", port, "-e", "production", "--max-pool-size", WORKERS,
-           "--min-instances", WORKERS, "--max-request-queue-size", 1000, "--disable-security-update-check",
+          [File.join(PEERS, "passenger"), "start", "--ruby", RbConfig.ruby, "--engine", "builtin", "-a", "127.0.0.1", "-p", port, "-e", "production", "--max-pool-size", WORKERS,
+           "--min-instances", WORKERS, "--max-request-queue-size", 1000, "--disable-security-update-check", "--disable-anonymous-telemetry",
            "--log-file", "#{work}/passenger.log", "--pid-file", "#{work}/passenger.pid"]
         end
       ),
