@@ -28,6 +28,7 @@ module Bench
       Servers.access_log = @options.access_log
       apps = @options.scenarios.map(&:app).uniq
       @progress = Progress.new(apps.sum { |app| entries(app).sum { |_, scenarios| loads(scenarios) } } * @options.rounds)
+      tell_left_out
       apps.each { |app| compare(app) }
       report = Report.new(contests: @contests, summary: Summary.of(@contests), facts: facts, versions: versions, options: @options, command: @command, seconds: @progress.seconds)
       @progress.say ""
@@ -37,6 +38,14 @@ module Bench
     end
 
     private
+
+    # Loads that a generator does not make.
+    def tell_left_out
+      @options.generators.each do |generator|
+        left = @options.scenarios.select { |scenario| Scenarios.shapes(scenario, @options.connections, @options.full).none? { |shape| generator.takes?(scenario, shape) } }
+        @progress.say "#{left.map(&:name).join(", ")}: not by #{generator.name}, which sends no such requests" if left.any?
+      end
+    end
 
     def compare(name)
       @progress.say "Preparing #{name}"
