@@ -21,7 +21,10 @@ module Bench
       @combined = combined
     end
 
+    # Raises Combined::Unusable if the results have none of its rows.
     def markdown
+      raise Combined::Unusable, "--readme: the results have no load of README's table with #{OWN} in it" if rows.empty?
+
       [heading, align(["", *servers.map(&:capitalize), *("generator" if several?)], rows, texts: [0]), @combined.sources].join("\n\n") << "\n"
     end
 

@@ -67,6 +67,12 @@ class CombinedTest < Minitest::Test
     assert_includes text, "Ruby 3.4.11 with YJIT, Puma 8.0.2, Rack 3.2.7; access log on"
   end
 
+  def test_results_without_paceline_make_no_table
+    found = by("wrk", 1.1, 0.9)
+    found["results"][0]["servers"].pop
+    assert_raises(Combined::Unusable) { Readme.new(Combined.new("a" => found)).markdown }
+  end
+
   def test_a_wrong_answer_by_one_generator_is_the_worst
     wrong = by("ab", 9.9, 0.1)
     wrong["results"][0]["servers"][1] = { "server" => "paceline", "wrong" => "ab: 3 failed requests" }
