@@ -316,12 +316,12 @@ impl Actor {
 
     /// Lets workers have more requests beside each other, or fewer. The time until it is to be asked again.
     fn adapt(&mut self) -> Duration {
-        let (queue, max) = (&self.context.queue, self.context.site.threads);
+        let queue = &self.context.queue;
         let depth = queue.depth();
         let next = if depth.waiting + depth.busy > 0 { concurrency::INTERVAL } else { concurrency::IDLE_INTERVAL };
         let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return next };
         let (waiting, occupied) = (depth.waiting, queue.occupied());
-        if waiting == 0 && occupied.iter().all(|worker| worker.limit >= max) {
+        if concurrency.is_at_rest(waiting, &occupied) {
             return next;
         }
         let pid = |id| current.workers.get(&id).map(|worker| worker.pid);

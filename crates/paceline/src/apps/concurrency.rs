@@ -52,6 +52,12 @@ impl Concurrency {
         (min < max).then(|| Concurrency { min, max, seen: HashMap::new(), waited_at: Instant::now() })
     }
 
+    /// Whether there is nothing to see: no request waits, none has another beside it in its worker, and no worker is held
+    /// back.
+    pub fn is_at_rest(&self, waiting: usize, workers: &[WorkerLoad]) -> bool {
+        waiting == 0 && workers.iter().all(|worker| worker.limit >= self.max && worker.young <= 1)
+    }
+
     /// The limits that are to change. `pid_of` tells a worker's process.
     pub fn look(
         &mut self,
@@ -154,6 +160,16 @@ mod tests {
     fn fewer_when_they_wait_for_each_other() {
         assert_eq!(decided(0.97, true, 5, 5), 4);
         assert_eq!(decided(0.97, true, 2, 2), 2, "never below the minimum");
+    }
+
+    #[test]
+    fn requests_beside_each_other_are_looked_at_also_while_none_waits() {
+        let rule = Concurrency::new(1, 5).unwrap();
+        let load = |limit, young| [WorkerLoad { id: 1, limit, young }, WorkerLoad { id: 2, limit: 5, young: 0 }];
+        assert!(rule.is_at_rest(0, &load(5, 0)) && rule.is_at_rest(0, &load(5, 1)));
+        assert!(!rule.is_at_rest(0, &load(5, 2)), "they may wait for each other");
+        assert!(!rule.is_at_rest(1, &load(5, 0)) && !rule.is_at_rest(0, &load(4, 0)));
+        assert_eq!(decided(0.97, false, 5, 2), 4);
     }
 
     #[test]
