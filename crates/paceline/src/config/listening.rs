@@ -15,9 +15,6 @@ use super::{
     Bind, CertificatePair, Listening,
 };
 
-/// What says where to listen: as a whole, by one source.
-const LISTENING: [&str; 3] = ["bind", "port", "address"];
-
 /// Who says where to listen.
 #[derive(Clone, Copy)]
 enum Listener<'a> {
@@ -33,13 +30,14 @@ impl Sources<'_> {
     fn listener(&self) -> Option<Listener<'_>> {
         let says = |layer: &Layer| layer.has("bind") || layer.has("port");
         let has_port = self.environment.has("port");
-        match () {
-            () if says(self.flags) => Some(Listener::Flags(self.flags)),
-            () if self.toml.has("bind") => Some(Listener::Toml(self.toml)),
-            () if self.toml.has("port") && !has_port => Some(Listener::Toml(self.toml)),
-            () if says(self.puma) && !LISTENING.iter().any(|key| self.toml.has(key)) => Some(Listener::Puma(self.puma)),
-            () if has_port => Some(Listener::Environment(self.environment)),
-            () => None,
+        if says(self.flags) {
+            Some(Listener::Flags(self.flags))
+        } else if self.toml.has("bind") || self.toml.has("port") && !has_port {
+            Some(Listener::Toml(self.toml))
+        } else if says(self.puma) && !says(self.toml) {
+            Some(Listener::Puma(self.puma))
+        } else {
+            has_port.then_some(Listener::Environment(self.environment))
         }
     }
 

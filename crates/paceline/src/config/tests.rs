@@ -139,6 +139,7 @@ fn addresses() {
         (&[], &[("PORT", "80")], &[puma, ("paceline.toml", "port = 8080")], &["127.0.0.1:80"]),
         (&[], &[("PORT", "80")], &[puma, ("paceline.toml", "threads = 2")], &["127.0.0.1:4000", "unix"]),
         (&[], &[], &[puma, ("paceline.toml", "port = 8080")], &["127.0.0.1:8080"]),
+        (&[], &[], &[puma, ("paceline.toml", "address = \"0.0.0.0\"")], &["0.0.0.0:4000", "unix"]),
         (&[], &[("LISTEN_FDS", "1"), ("LISTEN_PID", "77")], &[puma], &["fd 3"]),
     ] {
         let folder = Folder::with(files);
