@@ -104,8 +104,12 @@ class PumaConfigScenario < Minitest::Test
       dir = app("config.ru" => HELLO, "config/puma.rb" => config)
       server = serve(dir, *flags, env: ENVIRONMENT.merge(env), port: false)
       port = server.wait_for(%r{Listening on http://\[::\]:(\d+)})[1]
-      assert_match(/\A127\.0\.0\.1 /, Net::HTTP.get(URI("http://127.0.0.1:#{port}/")), config)
-      assert_match(/\A::1 /, Net::HTTP.get(URI("http://[::1]:#{port}/")), config)
+      %w[127.0.0.1 ::1].each do |address|
+        TCPSocket.open(address, port) do |socket|
+          socket.write(Wire.request("/"))
+          assert_match(/\A#{address} /, Wire.response(socket, to: "GET").body, config)
+        end
+      end
     end
   end
 

@@ -161,8 +161,8 @@ class ReforkTest < Minitest::Test
     preloader, = server.preloaders
     mold = refork(server)
     answer = eventually("a new worker") { (answer = ask(server)).pid != mold && parent(answer.pid) == mold && answer }
-    assert_equal ["before_fork:#{preloader}", "boot1:#{mold}", "before_thread_exit:#{mold}", "before_refork:#{mold}", "before_fork:#{mold}",
-                  "boot1:#{answer.pid}"], answer.told.split(",")
+    assert_equal ["before_fork:#{preloader}", "boot0:#{mold}", "before_thread_exit:#{mold}", "before_refork:#{mold}", "before_fork:#{mold}",
+                  "boot0:#{answer.pid}"], answer.told.split(",")
   end
 
   def test_a_restart_loads_the_code_anew
