@@ -347,6 +347,7 @@ module Paceline
         rescue Errno::ESRCH
           nil
         end
+        Shadow.end_all
       end
     end
   end

@@ -10,7 +10,9 @@ module Paceline
     module Shadow
       # Of the names of shadows' folders; the pid of the process that forked it follows.
       PREFIX = "paceline-shadow-"
-      private_constant :PREFIX
+      # For one to end, s.
+      PATIENCE = 1
+      private_constant :PREFIX, :PATIENCE
 
       module_function
 
@@ -62,12 +64,22 @@ module Paceline
 
       # A shadow may be killed, and can't take its folder away then.
       def clean_up_after(pid, tmpdir)
-        Thread.new do
+        watched = Thread.new do
           ::Process.wait(pid)
           remove(tmpdir)
         rescue Errno::ECHILD
           nil
         end
+        @watched = (@watched || {}).select { |_, thread| thread.alive? }.merge(pid => watched)
+      end
+
+      # Ends those of this process, which is about to end, and takes their folders away. In a child of it there are none.
+      def end_all
+        watched = (@watched || {}).select { |_, thread| thread.alive? }
+        watched.each_key { |pid| ::Process.kill(:KILL, pid) } # not waited for yet: it is there
+        watched.each_value { |thread| thread.join(PATIENCE) }
+      rescue Errno::ESRCH
+        nil # it has just been
       end
 
       def remove(tmpdir)

@@ -134,6 +134,19 @@ class ShadowLifeTest < ShadowCase
     end
   end
 
+  # What a request has put there, too; and no file stays in the folder for temporary files.
+  def test_it_goes_with_the_preloader
+    app = "require 'tmpdir'\nrun ->(env) { File.write(File.join(Dir.tmpdir, 'export'), 'x'); [200, {}, [Dir.tmpdir]] }"
+    in_tmpdir do |tmpdir|
+      with_shadow(app, env: { "TMPDIR" => tmpdir }) do |shadow, _, front|
+        own = shadow.get("/")["text"]
+        assert_equal [tmpdir, ["export"]], [File.dirname(own), Dir.children(own)]
+        front.stop
+        assert_empty Dir.children(tmpdir)
+      end
+    end
+  end
+
   def test_a_folder_that_was_left_behind_goes_with_the_next_shadow
     in_tmpdir do |tmpdir|
       gone = Process.spawn("true")
