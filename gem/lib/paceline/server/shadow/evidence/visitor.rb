@@ -3,7 +3,6 @@
 # What the application asks of who the visitor is: the session, cookies, credentials, the address, the browser. A page for which nothing of this is asked, and
 # that is the same for a visitor who is made up, is everybody's. What a framework reads for its log or for its own ends counts for nothing; a copy of the request
 # counts as if all of it were asked for, since nobody sees what is read there. It keeps no value.
-require_relative "../../../auto_cache/readers"
 require_relative "observer"
 
 module Paceline
@@ -29,18 +28,21 @@ module Paceline
           COPIED = "HTTP_COOKIE"
           private_constant :CREDENTIALS, :KINDS, :HANDED, :KEYED, :WRITES, :WHOLE, :COPIED
 
-          # What is in this file passes on what it is asked for, and so do the kinds of Rack's sessions.
-          class Readers < AutoCache::Readers
-            SESSIONS = %r{/rack/session/}
-            private_constant :SESSIONS
+          # What of Rack passes on what it is asked for, as this file does.
+          SESSIONS = %r{/rack/session/}
+          private_constant :SESSIONS
 
-            private
-
-            def kind_of(path)
-              path == __FILE__ || SESSIONS.match?(path) ? :passing : super
+          # Who reads: the automatic page cache's own way to tell. Nothing of it is there before it is needed.
+          def self.readers
+            @readers ||= begin
+              require_relative "../../../auto_cache/readers"
+              passing = ->(path) { path == __FILE__ || SESSIONS.match?(path) }
+              Class.new(AutoCache::Readers) do
+                define_method(:kind_of) { |path| passing.call(path) ? :passing : super(path) }
+                private :kind_of
+              end
             end
           end
-          private_constant :Readers
 
           # The methods of one env, and of its copies.
           Watching = Module.new do
@@ -89,7 +91,7 @@ module Paceline
           # `root`: the application's folder.
           def initialize(root)
             super(nil)
-            @readers = Readers.new(root.to_s)
+            @readers = self.class.readers.new(root.to_s)
             @found = {}
           end
 

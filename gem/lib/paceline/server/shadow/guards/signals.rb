@@ -12,7 +12,7 @@ module Paceline
           module OfProcess
             def kill(signal, *pids)
               Signals.check(signal, pids)
-              super
+              signal == 0 ? Confinement.outside { super } : super
             end
           end
 
