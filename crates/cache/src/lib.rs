@@ -2,7 +2,7 @@
 //! Pure: time and bytes are arguments. It never opens a socket or a file, never waits and never looks at a clock.
 //!
 //! Reading order: `fields` and `directives` (how the fields are read), `storing` (may it be kept), `freshness` (for how
-//! long), `key` and `vary` (which request it answers), `stored` (what is kept), `reusing` (may it be used now),
+//! long), `key`, `vary` and `parts` (which request it answers), `stored` (what is kept), `reusing` (may it be used now),
 //! `validating` and `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user),
 //! `record` (as bytes), `stubborn` (an owner's rules against the app's word), `cookies` (what it knows of a site's
 //! cookies), `status`.
@@ -18,6 +18,7 @@ pub mod groups;
 pub mod invalidating;
 pub mod key;
 pub mod partial;
+pub mod parts;
 pub mod private;
 pub mod record;
 pub mod reusing;

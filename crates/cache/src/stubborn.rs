@@ -227,12 +227,36 @@ impl Rule {
 /// Bytes of a session's cookie, at least: 64 bits in hexadecimal digits.
 const SHORTEST: usize = 16;
 
-/// Fields by which a client shows who it is, besides cookies.
+/// Words in the names of fields by which a client shows who it is, besides cookies.
+const CREDENTIALS: [&str; 12] = [
+    "auth",
+    "key",
+    "token",
+    "secret",
+    "session",
+    "user",
+    "signature",
+    "credential",
+    "passw",
+    "cookie",
+    "identity",
+    "login",
+];
+/// Fields with such a word that show it to nobody: the browser's own, what pages send against forged requests, and Cookie, which rules read.
+const HARMLESS: [&str; 8] = [
+    "cookie",
+    "user-agent",
+    "sec-fetch-user",
+    "sec-websocket-key",
+    "x-csrf-token",
+    "x-xsrf-token",
+    "idempotency-key",
+    "x-idempotency-key",
+];
+
 fn authenticates(name: &HeaderName) -> bool {
     let name = name.as_str();
-    name == "authorization"
-        || name.starts_with("x-")
-            && ["api-key", "apikey", "token", "auth", "user", "session"].iter().any(|word| name.contains(word))
+    !HARMLESS.contains(&name) && CREDENTIALS.iter().any(|word| name.contains(word))
 }
 
 /// Takes a name out of Vary.
@@ -326,6 +350,32 @@ mod tests {
             assert_eq!(decide(&rule(), &[asked], &[told]), Err(reason), "{asked:?} {told:?}");
         }
         assert!(decide(&Rule { no_cache: true, ..rule() }, &[session], &[("cache-control", "no-cache")]).is_ok());
+    }
+
+    #[test]
+    fn whoever_shows_who_he_is_gets_his_own() {
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "private-token",
+            "api-key",
+            "apikey",
+            "token",
+            "session",
+            "x-session-id",
+            "x-amz-signature",
+            "x-user",
+            "remote-user",
+            "secret",
+            "x-shop-access-token",
+            "job-token",
+            "x-goog-iap-jwt-assertion-signature",
+        ] {
+            assert_eq!(rule().admits(&request(&[(name, "5eed")])), Err(Reason::Authorization), "{name}");
+        }
+        for name in ["user-agent", "x-csrf-token", "sec-fetch-user", "accept", "x-requested-with", "turbo-frame"] {
+            assert_eq!(rule().admits(&request(&[(name, "5eed")])), Ok(()), "{name}");
+        }
     }
 
     #[test]

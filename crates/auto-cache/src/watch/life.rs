@@ -1,7 +1,7 @@
 //! How far a route has come: it learns, is compared with the application, and then its pages may be shown. One difference that
 //! nothing explains turns it off. It shows nothing by itself, and reads no clock.
 
-use super::MAX_TTL;
+use super::{unnamed::Across, MAX_TTL};
 
 /// What the automatic page cache does with what it learns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +80,8 @@ pub struct Life {
     equal: u64,
     /// Whose requests these were: some of them, up to those that are needed.
     visitors: Vec<u64>,
+    /// Between which values of what its records do not name it was equal.
+    pub(super) across: Across,
     /// It was proven with this code before.
     is_remembered: bool,
     off: Option<String>,
@@ -117,6 +119,7 @@ impl Life {
     pub(super) fn restart(&mut self) {
         self.equal = 0;
         self.visitors.clear();
+        self.across = Across::default();
         self.is_remembered = false;
     }
 

@@ -4,8 +4,10 @@
 //!
 //! Reading order: `answered` and `intend` here, `made` (what a page was made of), `write_log` (writes, and what they unsettle),
 //! `pages` (where pages are kept), `routes` (what is counted and shown), `life` (how far a route has come), `serving` (the page for
-//! a request), `sessions` (what is known of a visitor's session), `schema_readings` (whether what a process says of the schema holds).
+//! a request), `sessions` (what is known of a visitor's session), `unnamed` (between which values of what no record names a page may pass),
+//! `schema_readings` (whether what a process says of the schema holds).
 
+mod cut;
 mod life;
 mod made;
 mod pages;
@@ -14,6 +16,7 @@ mod schema_readings;
 mod serving;
 mod sessions;
 mod statements;
+mod unnamed;
 mod write_log;
 
 #[cfg(test)]
@@ -22,12 +25,14 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use self::{
+    cut::Cut,
     life::{Life, Mode, Policy, Stage, PROVEN, PROVEN_AGAIN, VISITORS},
     made::{shown, Made, Reading, Refusal},
     pages::{FileMark, Page, PageSummary, Written},
     routes::{Difference, Route, Varies},
     serving::{Hit, OtherAnswer, PageRequest},
     sessions::SetCookie,
+    unnamed::{Field, Kind},
 };
 use self::{
     made::{is_release, short},
@@ -36,14 +41,14 @@ use self::{
     schema_readings::SchemaReadings,
     sessions::Sessions,
     statements::Statements,
+    unnamed::{Brought, Unnamed},
     write_log::{Changes, WriteLog},
 };
 use crate::{
     effects::Write,
-    holes::{Template, Visitor},
     keys::{self, Held, Name, Source},
     sql::literals::without_literals,
-    wire::{self, Malformed, What},
+    wire::{self, Keeps, Malformed, What},
 };
 
 /// A larger page is not compared.
@@ -91,6 +96,8 @@ pub struct Answer<'a> {
 pub trait Around {
     /// What its request has of a name.
     fn held(&self, name: &Name) -> Held;
+    /// Calls it for each field of the request that an application may read.
+    fn each_field(&self, see: &mut dyn FnMut(Field));
     /// What tells a file from itself after a change. None: it is not there.
     fn file(&self, path: &str) -> Option<FileMark>;
 }
@@ -104,6 +111,7 @@ pub struct Watch {
     pages: Pages,
     routes: Routes,
     sessions: Sessions,
+    unnamed: Unnamed,
     policy: Policy,
     /// Which load of the code answers.
     release: Option<String>,
@@ -143,6 +151,7 @@ impl Watch {
         if self.release.as_deref() != Some(release) {
             self.release = Some(release.to_owned());
             self.routes.restart();
+            self.unnamed.forget();
             self.newly_proven.clear();
         }
     }
@@ -292,6 +301,16 @@ impl Watch {
         self.has_begun(process)
     }
 
+    /// Somebody has asked the application to change something: what he brings was equal before, and may not be any more.
+    pub fn has_acted(&mut self, around: &impl Around) {
+        let brought = self.brought(around);
+        self.unnamed.has_acted(&brought);
+    }
+
+    fn brought(&self, around: &impl Around) -> Brought {
+        self.unnamed.brought(|see| around.each_field(see))
+    }
+
     /// The application has answered. Some: its route has just been turned off.
     pub fn answered(&mut self, answer: &Answer, around: &impl Around) -> Option<Alarm> {
         let counted = self.understand(answer).and_then(|made| Cut::of(answer, made));
@@ -334,6 +353,11 @@ impl Watch {
         let made = &cut.made;
         route.saw(made, |name| made.held(name, |name| around.held(name)), (cut.tokens(), cut.nonces()));
         self.sessions.learn(made, |name| around.held(&cookie(name)), answer.cookies, answer.now);
+        for set in answer.cookies {
+            if let Held::Present(old) = around.held(&cookie(set.name)) {
+                self.unnamed.was_renewed(set.name, &old, set.value);
+            }
+        }
         match outcome {
             Outcome::Equal => {
                 route.hits += 1;
@@ -365,21 +389,31 @@ impl Watch {
     fn decide(&mut self, answer: &Answer, around: &impl Around, cut: &Cut) -> Result<Outcome, Refusal> {
         let made = &cut.made;
         let held = |name: &Name| made.held(name, |name| around.held(name));
+        let brought = self.brought(around);
         let mut outcome = Outcome::Miss;
-        if let Some(page) = self.pages.find(answer.url, held) {
+        if let Some(page) = self.pages.find(answer.url, held).cloned() {
             if page.kept > answer.began {
                 // It was asked for before this page was there: a cache would have waited for it.
                 return Ok(Outcome::Miss);
             }
             if page.age(answer.now) < self.policy.max_ttl && page.has_its_files(around) {
-                if page.template == cut.body && page.head == cut.head {
-                    return Ok(Outcome::Equal);
+                let is_equal = page.template == cut.body && page.head == cut.head;
+                if is_equal {
+                    let across = &mut self.routes.of(&page.route).life.across;
+                    self.unnamed.was_equal(across, &page.makers, &brought, answer.visitor);
+                    // One that is nobody's can be shown to more.
+                    if !page.makers.are_personal() || brought.is_personal(&page.makers) {
+                        return Ok(Outcome::Equal);
+                    }
                 }
                 let (kept, own) = match page.template == cut.body {
                     true => (&page.head, &cut.head),
                     false => (&page.template, &cut.body),
                 };
-                outcome = Outcome::Differs(Difference::between(answer.url, kept, own, answer.now));
+                outcome = match is_equal {
+                    true => Outcome::Equal,
+                    false => Outcome::Differs(Difference::between(answer.url, kept, own, answer.now)),
+                };
             }
         }
         if self.told.unsettles(answer.began, &made.read, &made.keys) {
@@ -393,6 +427,8 @@ impl Watch {
             return Ok(outcome);
         }
         let has_holes = cut.tokens() + cut.nonces() > 0;
+        let session = made.session.as_ref().filter(|(_, keeps)| *keeps != Keeps::Name).map(|(name, _)| name.as_str());
+        let makers = self.unnamed.makers(made.names.iter(), session, &brought, answer.visitor);
         let page = Page {
             url: answer.url.into(),
             route: answer.route.into(),
@@ -404,6 +440,7 @@ impl Watch {
             keys: made.keys.clone(),
             files,
             readings: made.readings.clone(),
+            makers,
             place: Default::default(),
             prepared: Default::default(),
             kept: answer.ended,
@@ -438,39 +475,6 @@ enum Outcome {
     Equal,
     Differs(Difference),
     Miss,
-}
-
-/// An answer without what differs for each visitor.
-pub struct Cut {
-    made: Made,
-    head: Template,
-    body: Template,
-}
-
-impl Cut {
-    /// It looks through all of the body: no lock need be held.
-    pub fn of(answer: &Answer, made: Made) -> Result<Cut, Refusal> {
-        let nonce = answer.nonce.filter(|_| made.makes_nonce);
-        if made.makes_nonce && nonce.is_none() {
-            return Err(Refusal::new("makes a nonce that is not in its Content-Security-Policy"));
-        }
-        let visitor = Visitor { secret: made.secret.as_ref(), forms: &made.forms, nonce };
-        let cut = |text| Template::cut(text, &visitor);
-        let (head, body) = (cut(answer.head), cut(answer.body));
-        let (minted, found) = (made.tokens, head.tokens() + body.tokens());
-        if minted != found {
-            return Err(Refusal::new(format!("{minted} CSRF tokens were made for it, and {found} are found in it")));
-        }
-        Ok(Cut { made, head, body })
-    }
-
-    fn tokens(&self) -> usize {
-        self.head.tokens() + self.body.tokens()
-    }
-
-    fn nonces(&self) -> usize {
-        self.head.nonces() + self.body.nonces()
-    }
 }
 
 fn cookie(name: &str) -> Name {

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{made::Reading, write_log::Changes};
+use super::{made::Reading, unnamed::Makers, write_log::Changes};
 use crate::{
     effects::Read,
     holes::Template,
@@ -39,6 +39,8 @@ pub struct Page {
     pub keys: BTreeSet<String>,
     pub files: Vec<(String, Option<FileMark>)>,
     pub readings: Vec<Reading>,
+    /// Of its request, what the record does not name.
+    pub makers: Makers,
     /// Its values among the variants of its URL, and the bytes of the names that they are of. `Pages` fills it in.
     pub place: (Vec<u8>, usize),
     /// What is made of it once for all who are shown it. Besides its text, at most as many bytes once more.
@@ -216,6 +218,7 @@ fn cost(page: &Page) -> usize {
         + 2 * page.place.0.len()
         + page.place.1
         + readings
+        + page.makers.size()
         + keys
         + 64 * (page.read.rows.len() + values)
         + COST

@@ -115,8 +115,9 @@ fn part(text: &[u8], from: usize, to: usize) -> Range<usize> {
     around(from).start..around(to).end
 }
 
-/// A URL without the values of its query, and without tokens in its path.
+/// A URL without the values of its query, without tokens in its path, and without the part of the page that was asked for.
 fn without_values(url: &str) -> String {
+    let url = url.split('\n').next().unwrap_or_default();
     let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
     let path: Vec<String> = path.split('/').map(without_secrets).collect();
     let names = query.map(|query| {

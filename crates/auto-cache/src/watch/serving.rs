@@ -117,8 +117,11 @@ impl Watch {
         if self.policy.mode != Mode::Serve {
             return None;
         }
-        let is_serving = |route: &Route| route.life.stage(self.policy.mode) == Stage::Serving;
-        self.fitting(asked, around, |page| self.routes.find(&page.route).is_some_and(is_serving))
+        self.fitting(asked, around, |page| {
+            let Some(Route { life, .. }) = self.routes.find(&page.route) else { return false };
+            let is_serving = life.stage(self.policy.mode) == Stage::Serving;
+            is_serving && self.unnamed.may_show(&life.across, &page.makers, &self.brought(around))
+        })
     }
 
     /// The application has answered with no page where one would be shown. Some: its route has just been turned off.

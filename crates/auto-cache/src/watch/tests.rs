@@ -5,6 +5,7 @@ use std::{cell::RefCell, collections::HashMap};
 use base64::{engine::general_purpose::STANDARD, Engine};
 
 mod shown;
+mod unnamed_fields;
 
 use super::*;
 use crate::{
@@ -23,6 +24,8 @@ struct Site {
     /// What an answer sets.
     set: Vec<SetCookie<'static>>,
     visitor: u64,
+    /// None: the page of the first beer.
+    url: Option<&'static str>,
     files: RefCell<HashMap<String, FileMark>>,
 }
 
@@ -31,6 +34,16 @@ struct Visitor<'a>(&'a HashMap<&'static str, &'static str>, &'a RefCell<HashMap<
 impl Around for Visitor<'_> {
     fn held(&self, name: &Name) -> Held {
         self.0.get(name.name.as_str()).map_or(Held::Absent, |value| Held::Present(value.as_bytes().to_vec()))
+    }
+
+    /// Each of its cookies may show who somebody is, but for what begins with "browser".
+    fn each_field(&self, see: &mut dyn FnMut(Field)) {
+        for (name, value) in self.0 {
+            let is_common = name.starts_with("browser");
+            let kind = if is_common { unnamed::Kind::Common } else { unnamed::Kind::Personal };
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            see(Field { kind, source: Source::Cookie, name, value, alike: value });
+        }
     }
 
     fn file(&self, path: &str) -> Option<FileMark> {
@@ -78,10 +91,14 @@ impl Site {
         self.write(&fields(&["K", "", key]));
     }
 
+    fn url(&self) -> &'static str {
+        self.url.unwrap_or("http://shop.test/beers/1")
+    }
+
     /// An answer to a request that began at this moment.
     fn answer_since(&mut self, began: u64, record: &[u8], body: &str) -> Option<Alarm> {
         let answer = Answer {
-            url: "http://shop.test/beers/1",
+            url: self.url(),
             route: "GET /beers/*",
             began,
             ended: self.next(),
@@ -101,7 +118,7 @@ impl Site {
 
     /// The same, with another status.
     fn answer_otherwise(&mut self, began: u64, status: u16) -> Option<Alarm> {
-        let answer = OtherAnswer { url: "http://shop.test/beers/1", began, now: TIME, status };
+        let answer = OtherAnswer { url: self.url(), began, now: TIME, status };
         self.watch.answered_otherwise(&answer, &Visitor(&self.cookies, &self.files))
     }
 
@@ -115,7 +132,7 @@ impl Site {
 
     /// The page that is shown for a request at this time.
     fn shown_at(&mut self, now: u64) -> Option<String> {
-        let asked = PageRequest { url: "http://shop.test/beers/1", now };
+        let asked = PageRequest { url: self.url(), now };
         let hit = self.watch.serve(&asked, &Visitor(&self.cookies, &self.files))?;
         let body = hit.page.template.fill(hit.secret.as_ref(), None, || [1; 32]).unwrap();
         Some(String::from_utf8(body).unwrap())

@@ -8,6 +8,7 @@ use cache::{
     fields::tokens,
     groups,
     key::Target,
+    parts::{wanted_format, wanted_part},
     reusing::{self, Use},
     search::NoVarySearch,
     status::{CacheStatus, Forward, Reason},
@@ -417,8 +418,8 @@ impl SiteCache {
     }
 }
 
-/// What parts the keys of one target: visitors under a rule, who has signed in, and what proxies said. With it the last of
-/// these, if the page is for all who come by the same proxies.
+/// What parts the keys of one target: visitors under a rule, who has signed in, what proxies said, and which part of the page a script
+/// asks for. With it what proxies said, if the page is for all who come by the same ones.
 fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
     // Somebody who has signed in shares no page with anybody else.
@@ -426,7 +427,13 @@ fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> (Ve
     let (by_proxies, names_nobody) = by_proxies(head, exchange);
     bytes.extend(&by_proxies);
     let is_known = exchange.user.is_some() || visitor.is_some_and(|visitor| visitor.0.is_some());
-    (bytes, (names_nobody && !is_known).then_some(by_proxies))
+    let part = wanted_part(&head.headers);
+    bytes.extend(&part);
+    // By a rule also what says no Vary is kept.
+    let format = visitor.and_then(|_| wanted_format(&head.headers));
+    bytes.extend(format.iter().flat_map(|format| [b"accept:", &format[..], b"\n"].concat()));
+    let is_page = part.is_empty() && format.is_none();
+    (bytes, (names_nobody && !is_known && is_page).then_some(by_proxies))
 }
 
 /// What proxies said beside host and scheme. A proxy may have let it through from its client, and an app may render it, or

@@ -2,7 +2,7 @@
 //! its processes announce. A thread of its own does it, so that no visitor waits. In mode serve it answers requests with the pages
 //! of routes that have proved to be right. It never changes an answer of the application. The rules are in `crates/auto-cache`.
 //!
-//! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
+//! Reading order: `observing` (an answer on its way to the client), `request_parts` and `request_fields` (what its request had), here (the thread),
 //! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
 //! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is
 //! remembered of those that differed), `code` and `proven_routes` (what is remembered of those that were right), `sqlite_files`
@@ -17,6 +17,7 @@ mod observing;
 mod off_routes;
 mod prepared;
 mod proven_routes;
+mod request_fields;
 mod request_parts;
 mod roster;
 mod samples;

@@ -15,7 +15,7 @@ use ::auto_cache::{
     watch::{Mode, MAX_BODY},
 };
 use bytes::Bytes;
-use cache::{storing::kept, vary::VaryNames};
+use cache::{parts::wanted_part, storing::kept, vary::VaryNames};
 use doctor::route::label;
 use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -23,7 +23,7 @@ use http_guard::host::host;
 use scheduled::CHANGES_AT;
 
 use super::{
-    request_parts::{is_for_pages, RequestParts, EMBEDDING_SITE},
+    request_parts::{is_for_pages, RequestParts, RequestView, EMBEDDING_SITE},
     AutoCache, Observed, OwnCookie, MAX_WAITING,
 };
 use crate::{
@@ -50,6 +50,15 @@ impl AutoCache {
         let record = RecordSlot::default();
         exchange.record = Some(record.clone());
         Some(Watched { began: self.moment.load(Relaxed), record })
+    }
+
+    /// A request is handed to the application that may change something.
+    pub fn has_acted(&self, head: &Parts, exchange: &Exchange) {
+        if self.policy.mode != Mode::Watch {
+            let view =
+                RequestView { headers: &head.headers, query: head.uri.query(), address: exchange.client.address };
+            self.change(|watch| watch.has_acted(&view));
+        }
     }
 
     /// The application has answered it.
@@ -110,11 +119,17 @@ fn too_large() -> String {
     "the page is larger than 1 MB".into()
 }
 
-/// Scheme, host, path and query: by which its page is found.
+/// Scheme, host, path and query, by which its page is found; and which part of it is asked for, which no URL can say.
 pub(super) fn url(head: &Parts, exchange: &Exchange) -> String {
     let host = exchange.client.host.clone().unwrap_or_else(|| host(head).into_owned());
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-    format!("{}://{host}{target}", exchange.client.scheme())
+    let mut url = format!("{}://{host}{target}", exchange.client.scheme());
+    let part = wanted_part(&head.headers);
+    if !part.is_empty() {
+        url.push('\n');
+        url.push_str(&part.escape_ascii().to_string());
+    }
+    url
 }
 
 fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Observed {

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use ::auto_cache::{
     keys::{Held, Name, Source},
-    watch::{Around, FileMark},
+    watch::{Around, Field, FileMark},
 };
-use cache::vary::is_visit;
+use cache::{parts::wanted_format, vary::is_visit};
 use http::{header, request::Parts, HeaderMap, Method};
 use percent_encoding::percent_decode;
 
-use super::file_marks::AskedFiles;
+use super::{file_marks::AskedFiles, request_fields};
 use crate::request::exchange::Exchange;
 
 /// All of a request's cookies.
@@ -60,6 +60,10 @@ impl Around for RequestView<'_> {
         }
     }
 
+    fn each_field(&self, see: &mut dyn FnMut(Field)) {
+        request_fields::each_field(self.headers, self.address, see);
+    }
+
     fn file(&self, path: &str) -> Option<FileMark> {
         self.files.mark(path)
     }
@@ -83,12 +87,8 @@ impl RequestView<'_> {
     /// Of what a browser sends, Rails only looks that it is a browser's; of any other it takes the first format. With
     /// X-Requested-With it always does.
     fn accept(&self) -> Held {
-        let Held::Present(value) = joined(self.headers, header::ACCEPT.as_str()) else { return Held::Absent };
-        match is_browser(&value) && !self.headers.contains_key("x-requested-with") {
-            // Without the field it is HTML as well.
-            true => Held::Absent,
-            false => Held::Present(value),
-        }
+        // Without the field it is HTML as well.
+        wanted_format(self.headers).map_or(Held::Absent, Held::Present)
     }
 }
 
@@ -129,19 +129,12 @@ fn joined(headers: &HeaderMap, name: &str) -> Held {
 }
 
 /// Only `name=value` and `; ` between: all programs read it alike. Of space, Rack takes away only what follows a semicolon.
-fn is_plain(cookies: &[u8]) -> bool {
+pub(super) fn is_plain(cookies: &[u8]) -> bool {
     let is_space = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
     cookies.split(|byte| *byte == b';').enumerate().all(|(nth, pair)| {
         let pair = if nth > 0 { &pair[pair.iter().take_while(|byte| **byte == b' ').count()..] } else { pair };
         pair.is_empty() || pair.contains(&b'=') && !is_space(pair.first()) && !is_space(pair.last())
     })
-}
-
-/// A list in which anything will do, too (Rails: `BROWSER_LIKE_ACCEPTS`).
-fn is_browser(accept: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(accept);
-    text.match_indices("*/*")
-        .any(|(at, any)| text[..at].trim_end().ends_with(',') || text[at + any.len()..].trim_start().starts_with(','))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! It knows no cache.
 
 use bytes::Bytes;
+use cache::invalidating::is_safe;
 use http::{request::Parts, Response, StatusCode};
 use http_body::Body;
 
@@ -56,9 +57,12 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
     let answer = match (&site.app, &site.upstream) {
         (Some(app), _) => {
             let is_empty = body.length() == Some(0);
+            let acts = site.auto_cache.as_ref().filter(|_| !is_safe(&head.method));
+            acts.inspect(|auto| auto.has_acted(head, exchange));
             let auto_cache = site.auto_cache.as_ref().filter(|_| is_empty);
             let watched = auto_cache.and_then(|auto| Some((auto, auto.begin(head, exchange)?)));
             let mut answered = dispatch::run(app.as_ref(), head, body, exchange).await;
+            acts.inspect(|auto| auto.has_acted(head, exchange));
             if let Some((auto, watched)) = watched {
                 answered = answered.map(|response| auto.observe(watched, head, exchange, response));
             }
