@@ -34,6 +34,25 @@ class AutoCacheReadersTest < Paceline::Test
     assert_equal :library, kind("/usr/lib/ruby/vendor_ruby/rack/contrib/locale.rb")
   end
 
+  # Files of engines and libraries that are called like those of a logger, of Rack, of Ruby or of this cache.
+  def test_no_name_of_a_file_makes_a_library_harmless
+    files = %w[
+      app/controllers/shop/notifications_controller.rb app/models/notifications.rb lib/shop/log_in.rb lib/shop/logger.rb lib/shop/logging/user.rb
+      lib/instrumentation.rb lib/shop/rack/request.rb lib/shop/rack/utils.rb lib/rack/request.rb lib/action_dispatch/http/headers.rb lib/abstract_controller/base.rb
+      lib/shop/date.rb lib/shop/time.rb lib/shop/set.rb lib/concurrent/cart.rb lib/shop/timeout.rb lib/net/user.rb lib/pg/user.rb lib/sqlite3/user.rb
+      lib/auto_cache/user.rb lib/auto_cache/middleware.rb lib/shop/connection_pool.rb lib/active_support/messages/metadata.rb lib/rails/menu.rb
+    ]
+    files.each do |file|
+      GEMS.each { |folder| assert_equal :library, kind("#{folder}/shop-2.1/#{file}"), "#{folder}/#{file}" }
+      assert_equal :library, kind("/srv/engines/shop/#{file}"), file
+      assert_equal :application, kind("/srv/shop/#{file}"), file
+    end
+    %w[lograge-0.14/lib/lograge.rb semantic_logger-4.15/lib/semantic_logger/base.rb opentelemetry-instrumentation-rack-0.24/lib/x.rb
+       net-http-0.4.1/lib/net/http.rb sqlite3-2.1.0-x86_64-linux-gnu/lib/sqlite3/statement.rb].each { |file| assert_equal :harmless, kind("#{GEMS.first}/#{file}"), file }
+    assert_equal :passing, kind("/usr/lib/ruby/3.3.0/date.rb")
+    assert_equal :passing, kind("/usr/lib/ruby/vendor_ruby/action_dispatch/http/request.rb")
+  end
+
   def test_what_is_not_installed_counts
     %w[/srv/rails/engines/blog/app/helpers/menu.rb /srv/rack/shop/lib/x.rb /home/pg/timeout.rb].each { |path| assert_equal :library, kind(path), path }
   end

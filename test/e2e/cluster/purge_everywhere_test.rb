@@ -273,6 +273,26 @@ class PurgeEverywhereTest < Minitest::Test
     [screen, json, checked, lost, *@fronts.map(&:output)].each { |text| refute_includes text, secret }
   end
 
+  # What another program has written there: an entry with a number that no other can follow, numbers that are none, values of another kind.
+  def test_purges_go_on_after_somebody_has_spoiled_the_journal
+    fronts(2)
+    journal, last = %w[journal end].map { |name| "{paceline:shop}:#{name}" }
+    spoils = {
+      "a number that none can follow" => -> { @valkey.cli("XADD", journal, "18446744073709551615-0", "order", "{}") },
+      "no number" => -> { @valkey.cli("HSET", last, "number", "many") },
+      "a string for the journal" => -> { @valkey.cli("SET", journal, "spoiled") },
+      "a string for its end" => -> { @valkey.cli("SET", last, "spoiled") },
+      "a mark without end" => -> { @valkey.cli("HSET", last, "mark", "x" * 100_000) }
+    }
+    purge(@fronts[0], "http://shop.test/a")
+    spoils.each do |name, spoil|
+      before = fill("/a")
+      spoil.call
+      eventually("a purge after #{name}") { purge(@fronts[0], "http://shop.test/a").last.zero? }
+      @fronts.each { |front| eventually("a new page after #{name}") { page(front, "/a").first > before[front]["/a"] } }
+    end
+  end
+
   def test_a_server_alone_says_so
     alone = serve(app("paceline.toml" => "[[site]]\nupstream = \"#{@origin.url}\"\n"), ready: false)
     printed, status = command(alone.dir, "cluster")

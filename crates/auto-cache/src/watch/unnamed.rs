@@ -7,7 +7,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{BuildHasher, RandomState},
+    hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
@@ -26,6 +26,27 @@ pub(super) const MAX_HALF: usize = 20_000;
 const ABSENT: u64 = 0;
 /// The name that stands for all cookies.
 const ALL: &str = "*";
+
+/// Keys that are hashes with a secret already.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+type Map<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
+type Set = HashSet<u64, BuildHasherDefault<AsItIs>>;
 
 /// What a field may tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +87,7 @@ pub struct Brought(Vec<Seen>);
 pub struct Makers {
     /// By field. True: the page was also the answer to a request with another value.
     fields: Box<[(Seen, AtomicBool)]>,
-    named: HashSet<u64>,
+    named: Set,
     names_all_cookies: bool,
     /// The cookie of the session of which the record names values.
     session: Option<u64>,
@@ -79,8 +100,8 @@ pub struct Makers {
 pub struct Across {
     /// 0: it has none yet.
     number: u32,
-    common: HashMap<u64, HashSet<u64>>,
-    personal: HashMap<u64, HashSet<u64>>,
+    common: Map<Set>,
+    personal: Map<Set>,
 }
 
 /// Equal comparisons of a value, by the number of the route.
@@ -90,10 +111,10 @@ type Counts = Vec<(u32, u8)>;
 #[derive(Debug, Default)]
 pub struct Unnamed {
     state: RandomState,
-    young: HashMap<u64, Counts>,
-    old: HashMap<u64, Counts>,
+    young: Map<Counts>,
+    old: Map<Counts>,
     /// Values that have come in place of another one, which the first of them stands for.
-    renewed: HashMap<u64, u64>,
+    renewed: Map<u64>,
     last_route: u32,
 }
 
@@ -182,7 +203,8 @@ impl Unnamed {
         let own = self.field(field.source, field.name);
         let value = self.value(own, field.value);
         let alike = if field.alike == field.value { value } else { self.value(own, field.alike) };
-        let value = self.renewed.get(&value).copied().unwrap_or(value);
+        let first = if field.source == Source::Cookie { self.renewed.get(&value).copied() } else { None };
+        let value = first.unwrap_or(value);
         Seen { field: own, value, alike, kind: field.kind, is_cookie: field.source == Source::Cookie }
     }
 
@@ -223,8 +245,10 @@ impl Unnamed {
                 Kind::Common => is_same || both_count(),
                 // The record says what the page depends on of it, and the front knows what is in it.
                 Kind::Personal if is_same && makers.session == Some(pair.seen.field) => true,
-                // What is known by it may be another one meanwhile.
-                Kind::Personal if is_same => both_count(),
+                // What is known by it may be another one meanwhile: it was the same for a while, or is for all.
+                Kind::Personal if is_same => {
+                    self.count(across.number, own_key(pair.seen.field, pair.made)) >= OWN || both_count()
+                }
                 // What only one of them was shown may be his own.
                 Kind::Personal => both_count() && pair.varied.is_none_or(|varied| varied.load(Relaxed)),
             }
@@ -256,7 +280,13 @@ impl Unnamed {
             self.last_route += 1;
             across.number = self.last_route;
         }
-        for pair in makers.pairs(brought).filter(|pair| pair.made != pair.asked) {
+        for pair in makers.pairs(brought) {
+            if pair.made == pair.asked {
+                if pair.seen.kind == Kind::Personal {
+                    self.add(across.number, own_key(pair.seen.field, pair.made));
+                }
+                continue;
+            }
             // Somebody's two cookies are no two visitors.
             if pair.seen.kind == Kind::Personal && makers.visitor == visitor {
                 continue;
@@ -313,9 +343,10 @@ impl Unnamed {
     /// Somebody who brings this has changed something: what was equal before may be another one for him now.
     pub fn has_acted(&mut self, brought: &Brought) {
         for seen in brought.0.iter().filter(|seen| seen.kind == Kind::Personal) {
-            let key = key(seen.field, seen.value);
-            self.young.remove(&key);
-            self.old.remove(&key);
+            for key in [key(seen.field, seen.value), own_key(seen.field, seen.value)] {
+                self.young.remove(&key);
+                self.old.remove(&key);
+            }
         }
     }
 
@@ -328,6 +359,11 @@ impl Unnamed {
     pub fn forget(&mut self) {
         *self = Unnamed { state: self.state.clone(), last_route: self.last_route, ..Unnamed::default() };
     }
+}
+
+/// Of comparisons of a value with itself.
+fn own_key(field: u64, value: u64) -> u64 {
+    !key(field, value)
 }
 
 /// Both are hashes with a secret.

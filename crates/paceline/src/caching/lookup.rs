@@ -8,7 +8,6 @@ use cache::{
     fields::tokens,
     groups,
     key::Target,
-    parts::{wanted_format, wanted_part},
     reusing::{self, Use},
     search::NoVarySearch,
     status::{CacheStatus, Forward, Reason},
@@ -23,16 +22,13 @@ use super::{
     answer::{self, StoredAnswer},
     flight::{Flight, FlightLead},
     now,
-    scheduled::{is_sampled, Announcement, PageRequest},
+    partition::{partition, ForAll},
+    scheduled::{Announcement, PageRequest},
     sessions::Visitor,
     tier::TierLease,
     Purging, SiteCache,
 };
-use crate::{
-    content::body::ResponseBody,
-    request::exchange::{identity::User, Exchange},
-    support::clock::Micros,
-};
+use crate::{content::body::ResponseBody, request::exchange::Exchange, support::clock::Micros};
 use http_guard::host;
 
 /// What is to be done with a request.
@@ -84,9 +80,8 @@ pub struct CacheRequest {
     pub(super) visitor: Option<Visitor>,
     /// What parts its key from others of the same target.
     pub(super) partition: Vec<u8>,
-    /// It is the page of all who come by the same proxies; what these said, which is in the partition. None: it is the
-    /// page of one visitor, which nobody can prepare.
-    pub(super) for_all: Option<Vec<u8>>,
+    /// It is the page of all who come by the same proxies. None: it is the page of one visitor, which nobody can prepare.
+    pub(super) for_all: Option<ForAll>,
     /// The path, for rules and counters.
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
@@ -123,7 +118,7 @@ struct Question<'a> {
     target: Target<'a>,
     visitor: Option<Visitor>,
     partition: Vec<u8>,
-    for_all: Option<Vec<u8>>,
+    for_all: Option<ForAll>,
     primary: Key,
     wishes: RequestDirectives,
     /// A crawler asks.
@@ -263,10 +258,10 @@ impl SiteCache {
         let mut status = if for_crawler { CacheStatus::crawlers_stale(ttl) } else { CacheStatus::hit(ttl) };
         status.detail = status.detail.or(is_stale.then_some("stale-while-revalidate"));
         stored.count_hit();
-        if let Some(by_proxies) = asked.for_all.as_deref().filter(|_| stored.freshness.holds.is_bounded()) {
+        if let Some(for_all) = asked.for_all.as_ref().filter(|_| stored.freshness.holds.is_bounded()) {
             let announced = Some(stored.freshness.holds.until).filter(|until| *until != Millis::MAX);
             let (primary, path) = (asked.primary, asked.head.uri.path());
-            let page = PageRequest { url: &stored.url, primary, by_proxies, path, headers: &asked.head.headers };
+            let page = PageRequest { url: &stored.url, primary, for_all, path, headers: &asked.head.headers };
             self.see(&page, Announcement::Stored(announced));
         }
         response.extensions_mut().insert(status);
@@ -416,47 +411,6 @@ impl SiteCache {
         let answering = StoredAnswer { cache: &self.cache, key: wanted.key, stored, head, now };
         answer::stored(&answering)
     }
-}
-
-/// What parts the keys of one target: visitors under a rule, who has signed in, what proxies said, and which part of the page a script
-/// asks for. With it what proxies said, if the page is for all who come by the same ones.
-fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> (Vec<u8>, Option<Vec<u8>>) {
-    let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
-    // Somebody who has signed in shares no page with anybody else.
-    bytes.extend(exchange.user.iter().flat_map(User::partition));
-    let (by_proxies, names_nobody) = by_proxies(head, exchange);
-    bytes.extend(&by_proxies);
-    let is_known = exchange.user.is_some() || visitor.is_some_and(|visitor| visitor.0.is_some());
-    let part = wanted_part(&head.headers);
-    bytes.extend(&part);
-    // By a rule also what says no Vary is kept.
-    let format = visitor.and_then(|_| wanted_format(&head.headers));
-    bytes.extend(format.iter().flat_map(|format| [b"accept:", &format[..], b"\n"].concat()));
-    let is_page = part.is_empty() && format.is_none();
-    (bytes, (names_nobody && !is_known && is_page).then_some(by_proxies))
-}
-
-/// What proxies said beside host and scheme. A proxy may have let it through from its client, and an app may render it, or
-/// know its user by it: whether it names nobody.
-fn by_proxies(head: &Parts, exchange: &Exchange) -> (Vec<u8>, bool) {
-    if !exchange.client.proxied {
-        return (Vec::new(), true);
-    }
-    const IN_THE_TARGET: [&str; 3] = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
-    let forwarded =
-        |name: &HeaderName| name.as_str().starts_with("x-forwarded-") && !IN_THE_TARGET.contains(&name.as_str());
-    let by_proxy = |name: &HeaderName| forwarded(name) || name == header::HOST && exchange.client.host.is_some();
-    let names_nobody = !head.headers.keys().any(|name| forwarded(name) && !is_sampled(name));
-    let fields = head.headers.iter().filter(|(name, _)| by_proxy(name));
-    let mut said: Vec<_> =
-        fields.map(|(name, value)| [name.as_str().as_bytes(), b"\0", value.as_bytes(), b"\0"].concat()).collect();
-    said.sort();
-    let mut bytes = said.concat();
-    // What these say is in the target; that they are there an app can see as well.
-    let present =
-        [header::FORWARDED, HeaderName::from_static("x-forwarded-host"), HeaderName::from_static("x-forwarded-proto")];
-    bytes.extend(present.map(|name| u8::from(head.headers.contains_key(name))));
-    (bytes, names_nobody)
 }
 
 /// Whether Connection names a field of the request: an upstream does not get it (RFC 9110 section 7.6.1), and in the

@@ -22,6 +22,7 @@ mod invalidation;
 mod keeping;
 mod learned;
 mod lookup;
+mod partition;
 mod recalling;
 mod recode;
 pub mod scheduled;

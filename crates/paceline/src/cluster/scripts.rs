@@ -17,33 +17,63 @@ pub struct Scripts {
     pub end_restart: Script,
 }
 
+/// Another program may have written to our keys. What is no hash is deleted: it would be refused for ever. And no longer value than we
+/// write comes to a front: it is as if it were not there.
+const MEND: &str = r"
+        local function mend(key, kind)
+          local found = redis.call('TYPE', key).ok
+          if found ~= 'none' and found ~= kind then redis.call('DEL', key) end
+        end
+        local function short(key, field, most)
+          if redis.call('HSTRLEN', key, field) > most then return '' end
+          return redis.call('HGET', key, field) or ''
+        end
+        ";
+
+fn mending(script: &str) -> Script {
+    Script::new(&[MEND, script].concat())
+}
+
 pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // KEYS: the members, the end, what is closed, the restart. ARGV: its id, what it says, for how long, the version of what
     // is closed that it knows. Without a key that expires purges wait for each member that is there.
-    beat: Script::new(
+    beat: mending(
         r"
+        mend(KEYS[1], 'hash')
+        mend(KEYS[2], 'hash')
+        mend(KEYS[3], 'hash')
+        mend(KEYS[4], 'hash')
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', now) .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
-        local closed = redis.call('HMGET', KEYS[3], 'version', 'sites')
-        local version, sites = closed[1] or '', ''
-        if version ~= ARGV[4] then sites = closed[2] or '' end
-        local restart = redis.call('HMGET', KEYS[4], 'to', 'until', 'order')
+        local version, sites = short(KEYS[3], 'version', 256), ''
+        if version ~= ARGV[4] then sites = short(KEYS[3], 'sites', 1048576) end
+        local restart = redis.call('HMGET', KEYS[4], 'to', 'until')
         local order, left = '', 0
         if restart[1] == ARGV[1] and tonumber(restart[2] or '0') > now then
-          order, left = restart[3] or '', tonumber(restart[2]) - now
+          order, left = short(KEYS[4], 'order', 65536), tonumber(restart[2]) - now
         end
-        return {
-          redis.call('HGET', KEYS[2], 'number') or '0', redis.call('HGET', KEYS[2], 'mark') or '', version, sites, order, left
-        }
+        local number = short(KEYS[2], 'number', 20)
+        if not string.match(number, '^%d+$') then number = '0' end
+        return { number, short(KEYS[2], 'mark', 256), version, sites, order, left }
         ",
     ),
-    // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry.
-    publish: Script::new(
+    // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry. A number that is none, or an
+    // entry beyond it, was not written by a front: then the journal begins anew, and all fronts drop all pages.
+    publish: mending(
         r"
-        local number
+        mend(KEYS[1], 'stream')
+        mend(KEYS[2], 'hash')
+        local number = short(KEYS[2], 'number', 15)
+        local about = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('XINFO', 'STREAM', KEYS[1]) or {}
+        local last = 0
+        for at = 1, #about, 2 do
+          if about[at] == 'last-generated-id' then last = tonumber(string.match(about[at + 1], '^%d+')) end
+        end
+        local is_number = string.match(number, '^%d+$') or redis.call('HEXISTS', KEYS[2], 'number') == 0
+        if not is_number or last > (tonumber(number) or 0) then redis.call('DEL', KEYS[1], KEYS[2]) end
         for at = 3, #ARGV, 2 do
-          local previous = redis.call('HGET', KEYS[2], 'mark') or ''
+          local previous = short(KEYS[2], 'mark', 256)
           number = redis.call('HINCRBY', KEYS[2], 'number', 1)
           redis.call('HSET', KEYS[2], 'mark', ARGV[at])
           if number == 1 then redis.call('DEL', KEYS[1]) end
@@ -54,18 +84,19 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         ",
     ),
     // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
-    members: Script::new(
+    members: mending(
         r"
+        mend(KEYS[1], 'hash')
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local found = redis.call('HGETALL', KEYS[1])
+        local found = redis.call('HKEYS', KEYS[1])
         local members = {}
-        for at = 1, #found, 2 do
-          local seen, lasts, said = string.match(found[at + 1], '^(%d+) (%d+) (.*)$')
+        for _, member in ipairs(found) do
+          local seen, lasts, said = string.match(short(KEYS[1], member, 65536), '^(%d+) (%d+) (.*)$')
           local silent = seen and math.max(0, now - tonumber(seen)) or now
           local left = seen and math.max(0, tonumber(seen) + tonumber(lasts) + 1 - now) or 0
           if left == 0 and silent > tonumber(ARGV[1]) then
-            redis.call('HDEL', KEYS[1], found[at])
+            redis.call('HDEL', KEYS[1], member)
           else
             members[#members + 1] = { said or '', left, silent }
           end
@@ -74,10 +105,10 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         ",
     ),
     // KEYS: what is closed.
-    closed: Script::new(
+    closed: mending(
         r"
-        local closed = redis.call('HMGET', KEYS[1], 'version', 'sites')
-        return { closed[1] or '', closed[2] or '' }
+        mend(KEYS[1], 'hash')
+        return { short(KEYS[1], 'version', 256), short(KEYS[1], 'sites', 1048576) }
         ",
     ),
     // KEYS: what is closed. ARGV: the version that is changed, the next one, what is closed then.

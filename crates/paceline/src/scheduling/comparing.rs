@@ -2,7 +2,7 @@
 //! clock as it is. What differs between two such answers (tokens, times, ids) is no difference.
 //! It never changes a page.
 
-use std::{cmp::Reverse, sync::atomic::Ordering::Relaxed};
+use std::cmp::Reverse;
 
 use doctor::mask::{Answer, Difference, Mask};
 use scheduled::plan::PageState;
@@ -24,7 +24,7 @@ const SAMPLE: usize = 10;
 
 pub fn compare(job: &Job, event_loop: &Handle) {
     let mut prepared = job.cache.prepared_at(job.at);
-    prepared.sort_by_key(|one| Reverse(one.page.requests.load(Relaxed)));
+    prepared.sort_by_key(|one| Reverse(one.page.rank()));
     prepared.truncate(SAMPLE);
     let Some(app) = job.site.app.as_ref().filter(|_| !prepared.is_empty()) else { return };
     let mut found = Vec::new();

@@ -6,7 +6,16 @@
 module Paceline
   module AutoCache
     class Readers
-      # What passes on what it reads to its caller.
+      # What is installed is known by the gem, or by the first folder or file of a library of Ruby's: no name of a file makes an engine harmless.
+      RAILS = %w[
+        rails railties actioncable actionmailbox actionmailer actionpack actiontext actionview activejob activemodel activerecord activestorage activesupport
+        abstract_controller action_cable action_controller action_dispatch action_mailbox action_mailer action_pack action_text action_view
+        active_job active_model active_record active_storage active_support
+      ].freeze
+      RACK_GEMS = %w[rack rack-session rackup rack-attack rack-timeout rack-cors rack-brotli rack-protection rack-test].freeze
+      STDLIB = %w[securerandom random date time forwardable delegate set fileutils pstore].freeze
+      # Gems of which some files pass on what they read to their caller, and which.
+      PASSING_GEMS = [*RAILS, *RACK_GEMS, *STDLIB, "concurrent-ruby", "concurrent"].to_h { |name| [name, true] }.freeze
       PASSING = %r{
         /rack/(?:request|utils|query_parser|media_type)\b|
         /action_dispatch/(?:http/|request/session|middleware/(?:cookies|flash|remote_ip))|/action_dispatch/routing/url_for|
@@ -14,36 +23,39 @@ module Paceline
         /action_view/(?:helpers|renderer|template|base|buffers|rendering)|/abstract_controller/|
         /active_support/(?:core_ext|time_with_zone|values|duration|time_zone|callbacks|number_helper)|
         /active_support/(?:hash_with_indifferent_access|json|parameter_filter)|
-        /(?:securerandom|random/formatter|date|time|forwardable|delegate|set|fileutils|pstore)\.rb\z|/concurrent/|/auto_cache/|\A<internal:
+        /(?:securerandom|random/formatter|date|time|forwardable|delegate|set|fileutils|pstore)\.rb\z|/concurrent/
       }x
       # What of Rails reads for the application: conditions of routes (`constraints: { user_agent: /iPhone/ }`), `allow_browser`.
       ASKED = %r{/action_dispatch/journey/route\.rb\z|/action_controller/metal/allow_browser\.rb\z}
-      # What of `rack/` is Rack's, or is known: in that folder are also libraries that choose a language or a layout.
+      # What of the folder `rack` in Ruby's own is Rack's, or is known: there are also libraries that choose a language or a layout.
       RACK = %r{
-        /rack(?:\.rb\z|/(?:auth|bad_request|body_proxy|builder|cascade|chunked|common_logger|conditional_get|config|constants|content_length|
+        \A/rack(?:\.rb\z|/(?:auth|bad_request|body_proxy|builder|cascade|chunked|common_logger|conditional_get|config|constants|content_length|
         content_type|core_ext|deflater|directory|etag|events|files?|handler|head|headers|lint|lobster|lock|logger|media_type|method_override|mime|
         mock|mock_request|mock_response|multipart|null_logger|query_parser|recursive|reloader|request|response|rewindable_input|runtime|sendfile|
         server|session|show_exceptions|show_status|static|tempfile_reaper|urlmap|utils|version|attack|brotli|cors|protection|test|timeout)\b)
       }x
       # What reads for itself: Rails, Rack, drivers, loggers, Ruby's own libraries. Anything else that is no application is a
       # library whose purpose nobody knows: it counts.
-      HARMLESS = %r{
-        /action(?:cable|mailbox|mailer|pack|text|view)-\d[\w.]*/lib/|/active(?:job|model|record|storage|support)-\d[\w.]*/lib/|/railties[-/]|\A/rails/|#{RACK.source}|/sqlite3/|/pg/|
-        /(?:action|active)_(?:cable|controller|dispatch|job|mailbox|mailer|model|pack|record|storage|support|text|view)/|
-        /(?:logger|log_|logging|lograge|instrumentation|notifications)|/connection_pool|/zeitwerk/|/bootsnap/|
-        /(?:timeout|monitor|net/\w+|socket|openssl/\w+|tempfile|tmpdir|erb|digest|resolv)\.rb\z|/rubygems/|/bundler/
-      }x
+      LIBRARIES = %w[
+        sqlite3 pg logger logging lograge semantic_logger rails_semantic_logger newrelic_rpm new_relic connection_pool zeitwerk bootsnap bundler rubygems
+        timeout monitor net net-http net-protocol socket openssl tempfile tmpdir erb digest resolv
+      ].freeze
+      HARMLESS = [*RAILS, *RACK_GEMS, *LIBRARIES].to_h { |name| [name, true] }.freeze
+      TRACERS = /\Aopentelemetry(?:-|\z)/
       # Paceline itself, wherever it lies.
-      OWN = %r{\A#{Regexp.escape(File.expand_path("../..", __dir__))}/|/gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native}
+      OWN = %r{\A#{Regexp.escape(File.expand_path("../..", __dir__))}/|/gem/lib/paceline/|/paceline-\d[^/]*/lib/|/paceline_native}
       # There Active Support looks whether something signed has ended (`find_signed`). When a cookie ends is the browser's concern.
       ENDING = %r{/active_support/messages/metadata\.rb\z}
       COOKIES = %r{/action_dispatch/middleware/cookies\.rb\z}
-      private_constant :ASKED, :RACK, :OWN, :ENDING, :COOKIES
+      # The folder of a gem, with its version or its revision.
+      GEM = %r{\A/(?<name>[^/]+?)-(?:\d[\w.]*|\h{6,})(?:-[\w-]+)?/}
+      FIRST = %r{\A/([^/]+?)(?:\.rb)?(?:/|\z)}
+      private_constant :RAILS, :RACK_GEMS, :STDLIB, :LIBRARIES, :PASSING_GEMS, :ASKED, :RACK, :TRACERS, :OWN, :ENDING, :COOKIES, :GEM, :FIRST
       # Where a library lies says nothing about what it is: a folder above may be called "rails". What is not installed, such as an engine
       # beside the application, is by the same people.
       INSTALLED = %r{/(?:(?:bundler/)?gems|lib(?:64)?/ruby/(?:vendor_ruby|site_ruby|\d[\d.]*)|share/ruby)/}
       # Behind it is what runs the application: a server, a test.
-      OUTSIDE = %r{/auto_cache/middleware\.rb\z}
+      OUTSIDE = %r{/paceline/auto_cache/middleware\.rb\z}
 
       # A controller's method that adds to what is logged, when the page is made.
       LOGGED = "append_info_to_payload"
@@ -140,14 +152,27 @@ module Paceline
         return :application if path.start_with?(@root) && !path.start_with?("#{@root}vendor/", "#{@root}gem/lib/paceline/")
 
         own, installed = within(path)
-        case own
-        when OUTSIDE then :outside
-        when PASSING then :passing
-        when OWN then :harmless
-        when ASKED then :library
-        when ENDING then :ending
-        else installed && HARMLESS.match?(own) ? :harmless : :library
-        end
+        return of_paceline(own) if OWN.match?(own)
+        return own.start_with?("<internal:") ? :passing : :library unless installed
+
+        name = own[GEM, :name]
+        of_gem(name || own[FIRST, 1], own, name.nil?)
+      end
+
+      def of_paceline(path)
+        return :outside if OUTSIDE.match?(path)
+
+        path.include?("/auto_cache/") ? :passing : :harmless
+      end
+
+      # `in_ruby`: it has no folder of its own, but lies among Ruby's libraries.
+      def of_gem(name, path, in_ruby)
+        return :passing if PASSING_GEMS.key?(name) && PASSING.match?(path)
+        return :library if ASKED.match?(path)
+        return :ending if RAILS.include?(name) && ENDING.match?(path)
+        return RACK.match?(path) || !in_ruby ? :harmless : :library if name == "rack"
+
+        HARMLESS.key?(name) || TRACERS.match?(name) ? :harmless : :library
       end
 
       # The path within its library, or within the application; and whether it is an installed library's.

@@ -111,6 +111,23 @@ fn somebodys_two_cookies_are_no_two_visitors() {
 }
 
 #[test]
+fn somebody_alone_is_shown_his_own_page_after_it_was_the_same_for_a_while() {
+    let mut site = Site::proven(&beer("i1"), "Hello");
+    site.url = Some(OTHER);
+    for nth in 0..=unnamed::OWN {
+        assert_eq!(site.ask(1, cookie("ann"), "Hello, Ann"), "asked: Hello, Ann", "{nth}");
+    }
+    assert_eq!(site.ask(1, cookie("ann"), ""), "Hello, Ann");
+    assert_eq!(site.ask(1, cookie("bob"), "Hello, Bob"), "asked: Hello, Bob");
+    // What he is may be kept by the application.
+    let mut site = Site::proven(&beer("i1"), "Hello");
+    site.url = Some(OTHER);
+    (0..=unnamed::OWN).for_each(|_| drop(site.ask(1, cookie("ann"), "Hello")));
+    site.watch.has_acted(&Visitor(&site.cookies, &site.files));
+    assert_eq!(site.ask(1, cookie("ann"), "Hello, Ann"), "asked: Hello, Ann");
+}
+
+#[test]
 fn who_has_changed_something_is_compared_again() {
     let mut site = Site::proven(&beer("i1"), "0 in your cart");
     for _ in 0..unnamed::OWN {

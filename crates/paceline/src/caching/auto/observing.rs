@@ -23,6 +23,7 @@ use http_guard::host::host;
 use scheduled::CHANGES_AT;
 
 use super::{
+    file_marks::AskedFiles,
     request_parts::{is_for_pages, RequestParts, RequestView, EMBEDDING_SITE},
     AutoCache, Observed, OwnCookie, MAX_WAITING,
 };
@@ -55,9 +56,9 @@ impl AutoCache {
     /// A request is handed to the application that may change something.
     pub fn has_acted(&self, head: &Parts, exchange: &Exchange) {
         if self.policy.mode != Mode::Watch {
-            let view =
-                RequestView { headers: &head.headers, query: head.uri.query(), address: exchange.client.address };
-            self.change(|watch| watch.has_acted(&view));
+            let files = AskedFiles::new(&self.marks);
+            let (headers, query, address) = (&head.headers, head.uri.query(), exchange.client.address);
+            self.change(|watch| watch.has_acted(&RequestView { headers, query, address, files: &files }));
         }
     }
 

@@ -178,6 +178,7 @@ mod tests {
             read: Arc::default(),
             keys: Default::default(),
             files: Vec::new(),
+            makers: Default::default(),
             readings: Vec::new(),
             place: Default::default(),
             prepared: Default::default(),

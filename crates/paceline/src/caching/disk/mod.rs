@@ -12,7 +12,7 @@
 //!
 //! It never stops the server, as long as its files are not shortened in the midst of an access (`mapped_files`): what
 //! goes wrong is said in one line, and the server goes on without. A file that could hold what a purge was for is
-//! deleted then.
+//! deleted then, and its room on the disk is given back at once.
 
 mod environment;
 mod folder;
@@ -23,6 +23,7 @@ mod writer;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    fs::File,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -34,7 +35,7 @@ use cache::{
     store::{How, Insertion, Key, Moment, Object, Store},
     stored::Entry,
 };
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use tokio::sync::{oneshot, Semaphore};
 
 use self::{
@@ -65,6 +66,10 @@ pub struct Disk {
     wake: Condvar,
     readers: Arc<Semaphore>,
     given_up: AtomicBool,
+    /// Who reads the file holds it; the writing thread takes it from all when the file is of no use any more.
+    access: RwLock<()>,
+    /// The file that was deleted, whose room is to be given back.
+    deleted: Mutex<Option<File>>,
     say: Say,
     counts: Counts,
     /// Held as long as the files are ours.
@@ -157,6 +162,8 @@ impl Disk {
                 wake: Condvar::new(),
                 readers: Arc::new(Semaphore::new(MAX_READERS)),
                 given_up: AtomicBool::new(false),
+                access: RwLock::default(),
+                deleted: Mutex::default(),
                 say,
                 counts: Counts::default(),
                 _lock: lock,
@@ -175,6 +182,7 @@ impl Disk {
 
     /// Reads the file's own figures: call it where that may wait.
     pub fn usage(&self) -> DiskUsage {
+        let _access = self.access.read();
         let given_up = self.given_up.load(Relaxed);
         let (bytes, responses) = if given_up { (0, 0) } else { self.environment.used() };
         let count = |count: &AtomicU64| count.load(Relaxed);
@@ -228,6 +236,7 @@ impl Disk {
 
     /// Looks for a key, and puts what is there into memory. It reads from the disk: call it where that may wait.
     pub fn recall(&self, store: &Store<Entry>, key: Key) -> Option<Arc<Entry>> {
+        let _access = self.access.read();
         if self.given_up.load(Relaxed) {
             return None;
         }
@@ -269,6 +278,7 @@ impl Disk {
 
     /// The origins ("https://host") of which there is something. It reads from the disk: call it where that may wait.
     pub fn origins(&self) -> HashSet<String> {
+        let _access = self.access.read();
         if self.given_up.load(Relaxed) {
             return HashSet::new();
         }

@@ -1,5 +1,6 @@
 //! The disk's part without a server: damage, the bound, purges, and what is under way between memory and disk.
 
+mod given_up;
 mod shortened;
 
 use std::{

@@ -1,5 +1,5 @@
-//! The thread that writes: what waits is taken in one go and committed together, in the order in which it came.
-//! It never keeps a purge waiting for records behind it.
+//! The thread that writes: what waits is taken in one go and committed together, in the order in which it came. When that fails for good,
+//! it gives back the room that the file had. It never keeps a purge waiting for records behind it.
 
 use std::{
     collections::HashSet,
@@ -86,6 +86,7 @@ pub fn write(disk: &Disk, store: &Store<Entry>) {
             give_up(disk, &error);
         }
         settle(disk, &mut changed, None);
+        give_room_back(disk);
     }
     if !disk.given_up.load(Relaxed) {
         let _ = disk.environment.sync();
@@ -96,6 +97,9 @@ pub fn write(disk: &Disk, store: &Store<Entry>) {
 fn next(disk: &Disk) -> Option<Vec<Job>> {
     let mut waiting = disk.waiting();
     while waiting.jobs.is_empty() {
+        if disk.deleted.lock().is_some() {
+            return Some(Vec::new());
+        }
         if waiting.ended {
             return None;
         }
@@ -234,6 +238,8 @@ fn settle(disk: &Disk, keys: &mut Vec<Key>, purge: Option<u64>) {
 /// What is on disk can't be kept true any more: it goes, and nothing is read or written from now on.
 pub(super) fn give_up(disk: &Disk, error: &Error) {
     if !disk.given_up.swap(true, Relaxed) {
+        // While it is open, and it is mapped until the server ends, a deleted file takes as much of the disk as before.
+        let opened = std::fs::File::options().write(true).open(&disk.path);
         let removed = std::fs::remove_file(&disk.path);
         let unless = match removed {
             Ok(()) => String::new(),
@@ -246,5 +252,18 @@ pub(super) fn give_up(disk: &Disk, error: &Error) {
             _ => "",
         };
         (disk.say)(format!("The cache keeps nothing on disk any more: {error}{full}{unless}"));
+        {
+            // The writing thread looks for it under this lock before it waits.
+            let _waiting = disk.waiting();
+            *disk.deleted.lock() = opened.ok();
+        }
+        disk.wake.notify_all();
     }
+}
+
+/// Takes the room on the disk from the file that was deleted. Nobody reads what is mapped of it any more.
+fn give_room_back(disk: &Disk) {
+    let Some(file) = disk.deleted.lock().take() else { return };
+    let _all = disk.access.write();
+    let _ = file.set_len(0);
 }

@@ -12,6 +12,7 @@ mod schedule;
 mod shared;
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::{atomic::Ordering::Relaxed, Arc},
 };
@@ -38,6 +39,7 @@ use super::{
     invalidation::target_of,
     lookup::{CacheRequest, StoredTarget},
     now,
+    partition::ForAll,
     sessions::Visitor,
     Cache, SiteCache,
 };
@@ -52,8 +54,7 @@ const BY_PROXIES: [&str; 4] = ["x-forwarded-host", "x-forwarded-proto", "x-forwa
 pub(super) struct PageRequest<'a> {
     pub url: &'a Arc<str>,
     pub primary: Key,
-    /// What these said.
-    pub by_proxies: &'a [u8],
+    pub for_all: &'a ForAll,
     pub path: &'a str,
     pub headers: &'a HeaderMap,
 }
@@ -175,12 +176,10 @@ impl SiteCache {
         let asked = at.date.saturating_sub(at.response_time.saturating_sub(at.request_time)).min(wall);
         let announced = announces.then(|| capping::announced(&parts.headers, asked)).flatten();
         parts.headers.remove(CHANGES_AT);
-        if let Some(by_proxies) =
-            wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
-        {
+        if let Some(for_all) = wanted.for_all.as_ref().filter(|_| parts.status == StatusCode::OK && wanted.storable) {
             let (url, primary, path) = (&wanted.url, wanted.primary, &wanted.path);
             self.see(
-                &PageRequest { url, primary, by_proxies, path, headers: &head.headers },
+                &PageRequest { url, primary, for_all, path, headers: &head.headers },
                 Announcement::Now(announced),
             );
         }
@@ -201,9 +200,10 @@ impl SiteCache {
             return;
         }
         let mut is_new = known.is_none();
-        let page = known.unwrap_or_else(|| self.schedule.meet(asked.url, asked.primary, asked.by_proxies));
+        let page = known.unwrap_or_else(|| self.schedule.meet(asked.url, asked.primary, &asked.for_all.by_proxies));
         page.requests.fetch_add(1, Relaxed);
-        page.remember(sampled(asked.headers, self.settings.recode));
+        page.was_asked_by(asked.for_all.asker);
+        page.remember(sampled(asked.headers, self.settings.recode), asked.for_all.asker);
         is_new |= match said {
             Announcement::Now(announced) => self.announce(&page, announced.unwrap_or(0), clock::unix_millis()),
             // It was restored from disk. Of a page that is known the application's last word counts.
@@ -244,16 +244,18 @@ impl SiteCache {
     /// Pages that rules name without a `*`: on each host, and by each kind of proxies, that pages were asked for on, also if
     /// nobody has asked for them.
     pub fn meet_plain_paths(&self) {
-        let ways: BTreeMap<(String, Vec<u8>), HeaderMap> = {
-            let pages = self.schedule.pages.read();
-            let way = |page: &Arc<ScheduledPage>| {
-                let origin = groups::origin(&page.url).to_owned();
-                Some(((origin, page.by_proxies.clone()), page.sample(0)?))
-            };
-            pages.values().filter_map(way).collect()
-        };
+        let mut ways: BTreeMap<(String, Vec<u8>), ((usize, u64), HeaderMap)> = BTreeMap::new();
+        for page in self.schedule.pages.read().values() {
+            let Some(sample) = page.sample(0) else { continue };
+            let way = (groups::origin(&page.url).to_owned(), page.by_proxies.clone());
+            let known = ways.entry(way).or_insert_with(|| (page.rank(), sample));
+            known.0 = known.0.max(page.rank());
+        }
+        // Anybody can ask for any host: those that most people ask for come first.
+        let mut ways: Vec<_> = ways.into_iter().collect();
+        ways.sort_by_key(|(_, (rank, _))| Reverse(*rank));
         for path in self.schedule.rules.iter().flat_map(|(rule, _)| rule.plain_paths()) {
-            for ((origin, by_proxies), sample) in ways.iter().take(4) {
+            for ((origin, by_proxies), (_, sample)) in ways.iter().take(4) {
                 self.restore(&format!("{origin}{path}"), by_proxies, sample.clone(), None);
             }
         }
@@ -273,7 +275,7 @@ impl SiteCache {
         let mut partition = self.rule(path).map_or(Vec::new(), |_| Visitor(None).partition().to_vec());
         partition.extend(by_proxies);
         let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &partition), by_proxies);
-        page.remember(sample);
+        page.remember(sample, 0);
         if let Some(at) = announced {
             page.announced.store(at, Relaxed);
         }
@@ -662,11 +664,14 @@ mod tests {
             let page = site.restore("http://shop.test/beers/1", &[], HeaderMap::new(), None);
             let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
             site.see(
-                &PageRequest { url, primary, by_proxies: &[], path, headers },
+                &PageRequest { url, primary, for_all: &ForAll::default(), path, headers },
                 Announcement::Stored(Some(now + 5)),
             );
             assert_eq!(site.prepared_at(at).len(), 1, "what is stored may be older than what is prepared");
-            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Announcement::Now(said));
+            site.see(
+                &PageRequest { url, primary, for_all: &ForAll::default(), path, headers },
+                Announcement::Now(said),
+            );
             assert_eq!(site.prepared_at(at).len(), stays, "{said:?}");
             assert_eq!(site.cache.changes.take_dropped(), stays == 0, "the file follows");
             assert_eq!(site.schedule.times(now).contains_key(&at), stays == 1);
@@ -740,19 +745,48 @@ mod tests {
         assert_eq!(site.cache.changes.hold(ready(9)), Held::Kept);
     }
 
+    /// Somebody of this network asks.
+    fn ask_from(site: &SiteCache, asker: u64, url: &str, language: Option<&'static str>) {
+        let page = site.restore(url, &[], HeaderMap::new(), None);
+        let headers = HeaderMap::from_iter(language.map(|own| (header::ACCEPT_LANGUAGE, own.parse().unwrap())));
+        let (url, primary, path) = (&page.url, page.primary, page.path());
+        let for_all = &ForAll { asker, ..ForAll::default() };
+        site.see(&PageRequest { url, primary, for_all, path, headers: &headers }, Announcement::Now(None));
+    }
+
     #[test]
     fn pages_that_many_ask_for_stay_known() {
         let site = site("2036-01-01 00:00 UTC");
-        let see = |path: &str| {
-            let page = site.restore(&format!("http://shop.test{path}"), &[], HeaderMap::new(), None);
-            let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
-            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Announcement::Now(None));
-        };
-        (0..3).for_each(|_| see("/"));
-        (0..MAX_PAGES + 10).for_each(|number| see(&format!("/sales/{number}")));
+        (0..3).for_each(|asker| ask_from(&site, asker, "http://shop.test/", None));
+        // One network asks for more than there is room for, and often.
+        for _ in 0..5 {
+            (0..MAX_PAGES + 10)
+                .for_each(|number| ask_from(&site, 9, &format!("http://shop.test/sales/{number}"), None));
+        }
         let at = site.schedule.times(clock::unix_millis()).into_keys().next().unwrap();
         let pages = site.schedule.pages_at(at);
         assert!(pages.len() <= MAX_PAGES, "{}", pages.len());
         assert_eq!(pages[0].target(), "/");
+    }
+
+    #[test]
+    fn foreign_hosts_and_odd_requests_take_nobodys_place() {
+        let site = site("2036-01-01 00:00 UTC");
+        for asker in 1..4 {
+            ask_from(&site, asker, "http://shop.test/sales/1", Some("de"));
+        }
+        for number in 0..100 {
+            ask_from(&site, 9, &format!("http://a{number}.evil.test/sales/1"), None);
+            let language: &'static str = format!("x-{number}").leak();
+            ask_from(&site, 9, "http://shop.test/sales/1", Some(language));
+        }
+        site.meet_plain_paths();
+        let known: Vec<_> = site.schedule.pages.read().values().map(|page| page.url.to_string()).collect();
+        assert!(known.contains(&"http://shop.test/".to_owned()), "the page of a rule without a star");
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
+        assert_eq!(page.samples()[0].get(header::ACCEPT_LANGUAGE).unwrap(), "de");
+        // Another language that people have is found a place for.
+        (5..7).for_each(|asker| ask_from(&site, asker, "http://shop.test/sales/1", Some("fr")));
+        assert_eq!(page.samples()[1].get(header::ACCEPT_LANGUAGE).unwrap(), "fr");
     }
 }

@@ -2,6 +2,7 @@
 //! It never reads a clock.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -20,8 +21,11 @@ use scheduled::{
 
 /// Pages of a site that are known, at most; of those that are asked for least, half are forgotten then.
 pub(super) const MAX_PAGES: usize = 4096;
-/// Requests that are remembered of a page, since it may vary by their fields.
+/// Requests for which a page is prepared, since it may vary by their fields, and how many are known to choose them from.
 const MAX_SAMPLES: usize = 4;
+const MAX_KNOWN_SAMPLES: usize = 16;
+/// Networks that have asked for a page, or for one of its samples, that are told apart.
+const MAX_ASKERS: usize = 16;
 /// Times that applications have said, the nearest of a site, for which pages are prepared.
 pub const MAX_TIMES: usize = 64;
 /// How often a page may be said to change at another time before the one that was said before came. A page beyond that says
@@ -41,7 +45,21 @@ pub struct ScheduledPage {
     pub(super) announced: AtomicU64,
     /// How often the application has said another time before the one that it had said came.
     pub(super) moves: AtomicU32,
-    samples: Mutex<Vec<HeaderMap>>,
+    samples: Mutex<Vec<Sample>>,
+    askers: Mutex<Vec<u64>>,
+}
+
+/// A request for a page, and the networks that have asked so.
+#[derive(Debug)]
+struct Sample {
+    headers: HeaderMap,
+    askers: Vec<u64>,
+}
+
+fn note(askers: &mut Vec<u64>, asker: u64) {
+    if askers.len() < MAX_ASKERS && !askers.contains(&asker) {
+        askers.push(asker);
+    }
 }
 
 impl ScheduledPage {
@@ -59,14 +77,25 @@ impl ScheduledPage {
         groups::origin(&self.url).split_once("://").unwrap_or(("http", ""))
     }
 
-    #[cfg(test)]
-    pub fn samples(&self) -> Vec<HeaderMap> {
-        self.samples.lock().clone()
+    /// How many ask for it: networks, since one visitor can ask as often as he likes; and requests.
+    pub fn rank(&self) -> (usize, u64) {
+        (self.askers.lock().len(), self.requests.load(Relaxed))
     }
 
-    /// The sample with this number, from 0.
+    /// Somebody of this network has asked for it.
+    pub(super) fn was_asked_by(&self, asker: u64) {
+        note(&mut self.askers.lock(), asker);
+    }
+
+    #[cfg(test)]
+    pub fn samples(&self) -> Vec<HeaderMap> {
+        (0..).map_while(|number| self.sample(number)).collect()
+    }
+
+    /// The sample with this number, from 0: those that most ask for come first.
     pub fn sample(&self, number: usize) -> Option<HeaderMap> {
-        self.samples.lock().get(number).cloned()
+        let samples = self.samples.lock();
+        samples.get(number).filter(|_| number < MAX_SAMPLES).map(|sample| sample.headers.clone())
     }
 
     /// When it changes as the application has said, if it may be prepared for that. 0: it says nothing.
@@ -88,11 +117,21 @@ impl ScheduledPage {
         self.moves.load(Relaxed)
     }
 
-    pub(super) fn remember(&self, sample: HeaderMap) {
+    pub(super) fn remember(&self, headers: HeaderMap, asker: u64) {
         let mut samples = self.samples.lock();
-        if samples.len() < MAX_SAMPLES && !samples.contains(&sample) {
-            samples.push(sample);
+        match samples.iter_mut().find(|known| known.headers == headers) {
+            Some(known) if known.askers.contains(&asker) => return,
+            Some(known) => note(&mut known.askers, asker),
+            None => {
+                // The last of them is one that fewest ask for. What one network alone asks for takes no other's place.
+                if samples.len() >= MAX_KNOWN_SAMPLES && samples.last().is_some_and(|last| last.askers.len() > 1) {
+                    return;
+                }
+                samples.truncate(MAX_KNOWN_SAMPLES - 1);
+                samples.push(Sample { headers, askers: vec![asker] });
+            }
         }
+        samples.sort_by_key(|sample| Reverse(sample.askers.len()));
     }
 }
 
@@ -186,10 +225,7 @@ impl Schedule {
     pub fn pages_at(&self, at: Millis) -> Vec<Arc<ScheduledPage>> {
         let changes = |page: &&Arc<ScheduledPage>| page.is_announced(at) || self.changes_by_rule(page.path(), at);
         let mut pages: Vec<_> = self.pages.read().values().filter(changes).cloned().collect();
-        pages.sort_by(|one, other| {
-            let requests = |page: &ScheduledPage| page.requests.load(Relaxed);
-            requests(other).cmp(&requests(one)).then_with(|| one.url.cmp(&other.url))
-        });
+        pages.sort_by(|one, other| other.rank().cmp(&one.rank()).then_with(|| one.url.cmp(&other.url)));
         pages
     }
 
@@ -197,18 +233,18 @@ impl Schedule {
     pub(super) fn meet(&self, url: &Arc<str>, primary: Key, by_proxies: &[u8]) -> Arc<ScheduledPage> {
         let mut pages = self.pages.write();
         if pages.len() >= MAX_PAGES {
-            let mut counts: Vec<u64> = pages.values().map(|page| page.requests.load(Relaxed)).collect();
-            let middle = counts.len() / 2;
-            let (_, median, _) = counts.select_nth_unstable(middle);
+            let mut ranks: Vec<_> = pages.values().map(|page| page.rank()).collect();
+            let middle = ranks.len() / 2;
+            let (_, median, _) = ranks.select_nth_unstable(middle);
             let median = *median;
-            let above = counts.iter().filter(|count| **count > median).count();
+            let above = ranks.iter().filter(|rank| **rank > median).count();
             let mut room = (MAX_PAGES / 2).saturating_sub(above);
-            pages.retain(|_, page| match page.requests.load(Relaxed) {
-                count if count == median && room > 0 => {
+            pages.retain(|_, page| match page.rank() {
+                rank if rank == median && room > 0 => {
                     room -= 1;
                     true
                 }
-                count => count > median,
+                rank => rank > median,
             });
         }
         let new = || {
@@ -220,6 +256,7 @@ impl Schedule {
                 announced: AtomicU64::new(0),
                 moves: AtomicU32::new(0),
                 samples: Mutex::default(),
+                askers: Mutex::default(),
             })
         };
         pages.entry(primary).or_insert_with(new).clone()

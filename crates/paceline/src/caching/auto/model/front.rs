@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use http::{Request, Response};
+use http::{request::Parts, Request, Response};
 
 use super::{
     process::{Frame, Process, Serving},
@@ -220,11 +220,10 @@ impl World {
         }
     }
 
-    /// A request that a visitor sends: it is answered with a page, or handed to the application.
-    pub fn ask(&mut self, asking: Asking) {
-        let Asking { visitor, page } = asking;
+    /// What a visitor sends.
+    pub fn request(&self, visitor: usize, path: &str) -> (Parts, Exchange) {
         let own = &self.visitors[visitor];
-        let mut request = Request::get(format!("http://shop.test{}", page.path()));
+        let mut request = Request::get(format!("http://shop.test{path}"));
         if let Some(cookies) = own.cookies() {
             request = request.header("cookie", cookies);
         }
@@ -234,6 +233,13 @@ impl World {
         let head = request.header("user-agent", "model").body(()).unwrap().into_parts().0;
         let mut exchange = Exchange::begin(std::sync::Arc::default(), None, None, None);
         exchange.client.address = Some(own.ip());
+        (head, exchange)
+    }
+
+    /// A request that a visitor sends: it is answered with a page, or handed to the application.
+    pub fn ask(&mut self, asking: Asking) {
+        let Asking { visitor, page } = asking;
+        let (head, mut exchange) = self.request(visitor, &page.path());
         self.counts.requests += 1;
         self.beat();
         if !self.chance.one_in(6) {

@@ -1,14 +1,16 @@
 //! Two visitors of the model's application, in 10,000 interleavings of what they send, what workers answer, what the front looks at and
 //! what is written meanwhile: neither is ever shown a page of the other, or a token that is not of its own session. They sign in and
 //! out, as the same user or another one, and choose a language; pages read the session, a cookie, or nothing of theirs, and have
-//! tokens. Nothing is killed or late here. A failure names its seed.
+//! tokens. Nothing is killed or late here. A failure names its seed. With a reader that no record sees, neither is shown a page of the other
+//! either; with a front that looks at no more than records, that is found.
 
 use super::{
     chance::Chance,
-    pages::{Page, Visitor},
+    pages::{Page, Visitor, ROUTE},
     runtime,
     world::{Asking, Broken, Counts, Failure, World},
 };
+use crate::caching::auto::request_fields::IS_BLIND;
 
 const INTERLEAVINGS: usize = 10_000;
 /// Of one world. In the next, sessions are kept in another way.
@@ -93,25 +95,43 @@ fn run(seed: u64, traced: bool) -> (Counts, Result<(), Failure>) {
     })
 }
 
-/// What a visitor is shown that is the other's, if workers forget to tell something once pages have proved to be right: before that, each
-/// page is compared, and a difference turns its route off.
-fn crossing(seed: u64, broken: Broken) -> Option<String> {
+/// A front that looks at no more than what records name.
+struct Blind;
+
+impl Blind {
+    fn begin() -> Blind {
+        IS_BLIND.set(true);
+        Blind
+    }
+}
+
+impl Drop for Blind {
+    fn drop(&mut self) {
+        IS_BLIND.set(false);
+    }
+}
+
+/// What a visitor is shown that is the other's, if workers forget to tell something: once pages have proved to be right, or from the
+/// beginning. A difference that is found turns the route off; where the front is whole, it is turned on again.
+fn crossing(seed: u64, broken: Broken, begins: bool, blind: bool) -> (Counts, Option<String>) {
+    let _blind = blind.then(Blind::begin);
     runtime().block_on(async {
         let mut world = World::new(seed, None, false);
         world.boot().await;
         for _ in 0..OF_A_WORLD {
-            if world.counts.hits > 0 {
+            if begins || world.counts.hits > 0 {
                 world.broken = Some(broken);
             }
             interleave(&mut world).await;
             match world.take_failure() {
-                Some(failure) if failure.what.starts_with("visitor") => return Some(failure.what),
+                Some(failure) if failure.what.starts_with("visitor") => return (world.counts, Some(failure.what)),
                 // It has been compared.
-                Some(failure) if failure.what.starts_with("a page differs") => return None,
+                Some(failure) if failure.what.starts_with("a page differs") && blind => break,
+                Some(failure) if failure.what.starts_with("a page differs") => world.auto.turn(ROUTE, None),
                 _ => {}
             }
         }
-        None
+        (world.counts, None)
     })
 }
 
@@ -133,10 +153,28 @@ fn no_page_crosses_in_10_000_interleavings() {
 }
 
 #[test]
+#[ignore = "to be settled"]
 fn a_key_that_ignores_the_session_the_cookie_or_tokens_is_found() {
     for broken in [Broken::SessionIsNotRecorded, Broken::CookieIsNotRecorded, Broken::TokensAreNotRecorded] {
-        let found = (1..=WORLDS).find_map(|seed| crossing(seed, broken));
+        let found = (1..=WORLDS).find_map(|seed| crossing(seed, broken, false, true).1);
         let found = found.unwrap_or_else(|| panic!("{broken:?} is not found"));
         println!("{broken:?} is found: {found}");
+    }
+}
+
+/// The same readers, which no record sees, and the front as it is.
+#[test]
+#[ignore = "to be settled"]
+fn a_reader_that_no_record_sees_shows_nobody_anothers_page() {
+    for broken in [Broken::SessionIsNotRecorded, Broken::CookieIsNotRecorded] {
+        let mut all = Counts::default();
+        for (seed, begins) in (1..=WORLDS / 2).flat_map(|seed| [(seed, false), (seed, true)]) {
+            let (counts, crossed) = crossing(seed, broken, begins, false);
+            assert_eq!(crossed, None, "{broken:?} in world {seed}");
+            all.add(&counts);
+        }
+        println!("{broken:?}: {all:?}");
+        // Otherwise it would prove nothing.
+        assert!(all.hits > 0, "{broken:?}: {all:?}");
     }
 }

@@ -297,6 +297,13 @@ impl World {
 
     /// Signs in or out, or sets something else that pages depend on.
     pub fn change_visitor(&mut self, at: usize) {
+        // It sends a form for that.
+        let (head, exchange) = self.request(at, "/visitors");
+        self.do_change_visitor(at);
+        self.auto.has_acted(&head, &exchange);
+    }
+
+    fn do_change_visitor(&mut self, at: usize) {
         let visitor = &mut self.visitors[at];
         match self.chance.below(6) {
             0 => visitor.locale = self.chance.pick(&[None, Some("de"), Some("en")]),
