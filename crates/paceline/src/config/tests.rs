@@ -341,8 +341,8 @@ fn a_paceline_toml_leaves_in_force_what_it_does_not_set() {
         (site.workers, site.threads, address.port(), config.client.timeouts.idle.as_secs())
     };
     assert_eq!(of("# workers = 2\n"), (3, 8, 5555, 75));
-    assert_eq!(of("[[rule]]\npath = \"/a\"\nstatus = 404\n"), (3, 8, 5555, 75));
-    assert_eq!(of("[[site]]\nhost = \"a.test\"\n"), (3, 8, 5555, 75));
+    assert_eq!(of("[[rule]]\npath = \"/a\"\nredirect = \"/b\"\n"), (3, 8, 5555, 75));
+    assert_eq!(of("[[site]]\nhost = \"a.test\"\nroot = \".\"\n"), (3, 8, 5555, 75));
     assert_eq!(of("workers = 2"), (2, 8, 5555, 75));
     assert_eq!(of("threads = 2\nport = 80\nkeepalive_timeout = \"5s\""), (3, 2, 80, 5));
     assert_eq!(of("puma_config = \"off\""), (1, 3, 3000, 60));

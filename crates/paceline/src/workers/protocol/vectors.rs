@@ -197,5 +197,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 40, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 46, "a vector for each type of frame");
 }
