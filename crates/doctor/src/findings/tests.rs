@@ -437,6 +437,7 @@ fn pages_that_a_cache_could_answer() {
     let page = |control: &'static str, more: &'static [(&str, &str)]| {
         move |request: &mut ObservedRequest| {
             request.repeat = Repeat { is_same_twice: true, is_same_for_visitors: Some(true), asks_for_nobody: true };
+            request.evidence.session = None;
             request.headers = fields(&[("Content-Type", "text/html")]);
             request.headers.extend(fields(&[("Cache-Control", control)]));
             request.headers.extend(fields(more));

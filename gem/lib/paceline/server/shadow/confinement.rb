@@ -47,6 +47,11 @@ module Paceline
             @helpers ? @helpers.call(&block) : yield
           end
 
+          # Whether this thread is one of those that do so.
+          def outside?
+            @helpers ? @helpers.here? : false
+          end
+
           private
 
           def confine_files(abi, writable)

@@ -20,7 +20,7 @@ module Paceline
 
           # Runs the block in one of them. Returns its value, or raises what it raises. In a child of this process there are none.
           def call(&block)
-            return yield if ::Process.pid != @owner || Thread.current.thread_variable_get(HELPER)
+            return yield if ::Process.pid != @owner || here?
 
             answer = Thread::Queue.new
             @jobs << [block, answer]
@@ -29,6 +29,11 @@ module Paceline
 
             error.set_backtrace([*error.backtrace, *caller(1)])
             raise error
+          end
+
+          # Whether this thread is one of them.
+          def here?
+            Thread.current.thread_variable_get(HELPER) ? true : false
           end
 
           private

@@ -12,12 +12,13 @@ module Paceline
           # Rails 8 begins each transaction so, whether it writes or not: this alone would be a write.
           BEGIN_TO_WRITE = /\A\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b/i
           READ = /\A\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i
+          JOURNAL_MODE = /\A\s*PRAGMA\s+(?:\w+\.)?journal_mode\s*[=(]/i
           ATTACH = /\bATTACH\b/i
           IN_MEMORY = /\bATTACH\s+(?:DATABASE\s+)?'(?::memory:)?'/i
           LAST = :paceline_shadow_sql
           # Where a file says that it has its log of writes beside it, and what stands there then: the version for writing, and that for reading.
           WAL = [18, 2, "\x02\x02".b].freeze
-          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :ATTACH, :IN_MEMORY, :LAST, :WAL
+          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :JOURNAL_MODE, :ATTACH, :IN_MEMORY, :LAST, :WAL
 
           # Before SQLite3::Database.
           module OfDatabase
@@ -74,8 +75,8 @@ module Paceline
             # Readers of a database share an index of its log, a file beside it that they write to and make if it is not there. A connection that the kernel
             # does not confine keeps it, for all connections to this database. `file`: as it is opened.
             def keep_index(file)
-              return if Guards.off? || !file.is_a?(String)
-              return to_read(file) unless Confinement.files?
+              return if Confinement.outside? || !file.is_a?(String)
+              return to_read(file) unless Confinement.files? || Guards.off?
 
               path = File.realpath(file)
               return if Files.admit?(path) || File.binread(path, WAL[1], WAL[0]) != WAL[2]
@@ -111,7 +112,7 @@ module Paceline
 
             # What to run instead of `sql`.
             def harmless(database, sql)
-              return sql if Guards.off?
+              return in_its_mode(database, sql) if Guards.off?
 
               Thread.current.thread_variable_set(LAST, sql)
               # A file that is not there would be made.
@@ -133,6 +134,13 @@ module Paceline
             end
 
             private
+
+            # What Rails sets when it connects would change the file, also where the shadow connects for itself.
+            def in_its_mode(database, sql)
+              return sql if !sql.match?(JOURNAL_MODE) || in_memory?(database) || (database.respond_to?(:filename) && Files.own?(database.filename))
+
+              "PRAGMA journal_mode"
+            end
 
             # A file that is not there would be made.
             def to_read(file)
