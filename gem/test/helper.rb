@@ -31,6 +31,9 @@ module Paceline
       end
     end
 
+    # Minitest 6 wants assert_nil where nil is expected, also where that is computed.
+    def assert_equal(expected, actual, message = nil) = expected.nil? ? assert_nil(actual, message) : super
+
     def in_tmpdir(files = {})
       Dir.mktmpdir do |dir|
         dir = File.realpath(dir)

@@ -19,6 +19,9 @@ module Scenario
   # The scripted applications are root's where the tests run as root; without a word the server would refuse them.
   AS_ROOT = Process.uid.zero? ? { "PACELINE_USER" => "root" }.freeze : {}.freeze
 
+  # Minitest 6 wants assert_nil where nil is expected, also where that is computed.
+  def assert_equal(expected, actual, message = nil) = expected.nil? ? assert_nil(actual, message) : super
+
   # A folder with the given files ("config.ru" => "run ..."), removed after the test.
   def app(files = {})
     dir = File.realpath(Dir.mktmpdir("paceline-test-"))
