@@ -121,6 +121,7 @@ fn write(reply: &Reply) -> BytesMut {
             put_counters(out, counters);
         }),
         FromWorker::Idle => encode(kind::IDLE, &|_| {}),
+        FromWorker::Aside => encode(kind::ASIDE, &|_| {}),
         FromWorker::Record(record) => encode(kind::RECORD, &|out| out.put_slice(record)),
         FromWorker::Error { busy, counters, error } => encode(kind::ERROR, &|out| {
             out.put_u8((*busy).into());

@@ -323,7 +323,8 @@ mod tests {
         ] {
             assert_eq!(Rule { path: pattern.into(), ..Rule::default() }.covers(path), covers, "{pattern} {path}");
         }
-        assert!(!glob("*a".repeat(30).as_bytes(), "b".repeat(5000).as_bytes()));
+        let slow = Rule { path: "*a".repeat(30), ..Rule::default() };
+        assert!(!slow.covers(&"b".repeat(5000)));
     }
 
     #[test]

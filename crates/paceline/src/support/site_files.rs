@@ -84,7 +84,9 @@ mod tests {
         }
         other.wait(|_| Ok(())).await.unwrap();
         assert!(begun.try_recv().is_err(), "the site has another thread");
-        ends.iter().for_each(|end| drop(end.send(())));
+        for end in &ends {
+            let _ = end.send(());
+        }
         begun.recv().await.unwrap();
     }
 }
