@@ -216,7 +216,7 @@ class SessionFileTest < Minitest::Test
       Paceline::Records.at(foreign).commit({ "root" => "x" })
       Paceline::Records.at(foreign).close
       commits = before_commits(1) { File.rename(foreign, @store) }
-      error = assert_raises(Paceline::Session::Unavailable, act) { act == :sweep ? store.sweep : store.update("id", record, { "a" => 2 }) }
+      error = assert_raises(Paceline::Session::Unavailable, act.to_s) { act == :sweep ? store.sweep : store.update("id", record, { "a" => 2 }) }
       assert_includes error.message, "is not a session file"
       commits.call
       assert_equal [["root", "x"]], Paceline::Records.at(@store).snapshot { |now| now.scan("a", 10) }
