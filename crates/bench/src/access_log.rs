@@ -199,8 +199,7 @@ fn time_at(text: &str) -> Option<(f64, bool)> {
         _ => return None,
     }
     let precise = |stamp: Timestamp| stamp.as_nanosecond() as f64 / 1e9;
-    let parsed =
-        |format: &str| strtime::BrokenDownTime::parse_prefix(format, text).ok().map(|(time, length)| (time, length));
+    let parsed = |format: &str| strtime::BrokenDownTime::parse_prefix(format, text).ok();
     for format in WITH_ZONE {
         if let Some((time, _)) = parsed(format) {
             return Some((precise(time.to_timestamp().ok()?), true));

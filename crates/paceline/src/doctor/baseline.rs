@@ -292,10 +292,10 @@ impl Controls {
         for _ in 0..MEASURED_TIMES {
             all.push(times(&checked(replay(one, request, MEASURED), is_live)?));
         }
-        let mut is_same = |another: &Request, manner| -> Result<(bool, Option<Vec<(String, String)>>), Stop> {
+        let mut is_same = |another: &Request, manner| {
             let result = replay(one, another, manner)?;
             let is_page = refused(&result, is_live).is_none();
-            Ok((is_page && result.body == first.body && result.status == first.status, result.asked))
+            Ok::<_, Stop>((is_page && result.body == first.body && result.status == first.status, result.asked))
         };
         let is_same_for_another = match of_another_visitor(request, cookies) {
             Some(another) => is_same(&another, MEASURED)?.0,

@@ -126,7 +126,7 @@ mod tests {
         let asked = AskedFiles::new(&marks);
         let [changed, size, number] = asked.mark(&name).unwrap();
         assert!(changed / 1_000_000 + 1000 > clock::unix_millis() && (size, number) == (0, 0), "it may have changed");
-        assert_eq!(asked.into_unknown(), [name.clone()]);
+        assert_eq!(asked.into_unknown(), std::slice::from_ref(&name));
         let looks = Arc::new(AtomicUsize::new(0));
         let own = std::thread::current().id();
         let count = || {
@@ -143,7 +143,7 @@ mod tests {
         std::fs::write(&path, "changed").unwrap();
         let began = clock::now();
         while AskedFiles::new(&marks).mark(&name).unwrap()[1] != 7 {
-            marks.look(&[name.clone()], || ()).await;
+            marks.look(std::slice::from_ref(&name), || ()).await;
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         assert!(clock::now() - began < 30_000_000);

@@ -244,11 +244,11 @@ impl SiteCache {
     /// Pages that rules name without a `*`: on each host, and by each kind of proxies, that pages were asked for on, also if
     /// nobody has asked for them.
     pub fn meet_plain_paths(&self) {
-        let mut ways: BTreeMap<(String, Vec<u8>), ((usize, u64), HeaderMap)> = BTreeMap::new();
+        let mut ways = BTreeMap::new();
         for page in self.schedule.pages.read().values() {
             let Some(sample) = page.sample(0) else { continue };
             let way = (groups::origin(&page.url).to_owned(), page.by_proxies.clone());
-            let known = ways.entry(way).or_insert_with(|| (page.rank(), sample));
+            let known: &mut ((usize, u64), HeaderMap) = ways.entry(way).or_insert_with(|| (page.rank(), sample));
             known.0 = known.0.max(page.rank());
         }
         // Anybody can ask for any host: those that most people ask for come first.

@@ -216,7 +216,11 @@ async fn links_are_followed_beside_the_event_loop() {
     let own = std::thread::current().id();
     let hooked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = hooked.clone();
-    files().wait(move |_| Ok(seen.lock().unwrap().push(std::thread::current().id()))).await.unwrap();
+    let see = move |_| {
+        seen.lock().unwrap().push(std::thread::current().id());
+        Ok(())
+    };
+    files().wait(see).await.unwrap();
     assert_ne!(hooked.lock().unwrap()[..], [own]);
     let answer = folder.answer(&request(Method::GET, "/29/a.txt", &[])).await.unwrap();
     assert_eq!(Answer::read(answer).await.unwrap().text(), "a");
