@@ -258,6 +258,7 @@ mod tests {
             ("all/slow/index.html", ""),
             ("all/shop/config.ru", ""),
             ("all/wrong/paceline.toml", "x = 1"),
+            ("all/wrong/index.html", ""),
         ]);
         let config = Arc::new(around(&folder.0, &[], |around| load(Flags::default(), around)).expect("fine"));
         let surveyor = Surveyor::default();

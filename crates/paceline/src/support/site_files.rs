@@ -84,9 +84,7 @@ mod tests {
         }
         other.wait(|_| Ok(())).await.unwrap();
         assert!(begun.try_recv().is_err(), "the site has another thread");
-        for end in &ends {
-            let _ = end.send(());
-        }
+        ends.iter().for_each(|end| end.send(()).unwrap());
         begun.recv().await.unwrap();
     }
 }
