@@ -354,7 +354,8 @@ mod tests {
         }
         assert_eq!(suspects.lock().entries.len(), MAX);
         suspects.died(request(&suspects, "/", ""), 2 * FORGOTTEN, 3 * FORGOTTEN);
-        assert_eq!((suspects.lock().entries.len(), suspects.lock().shapes.len()), (2, 2));
+        let inner = suspects.lock();
+        assert_eq!((inner.entries.len(), inner.shapes.len()), (2, 2));
     }
 
     #[test]
