@@ -185,7 +185,7 @@ class SitesTest < Minitest::Test
   def test_folders_of_several_accounts
     skip "only root serves several accounts" unless Process.uid.zero?
     evil = "#{Dir.tmpdir}/paceline-evil-sites-#{$$}"
-    dir = app("unknown/public/x" => "", "files/index.html" => "files", "files/up/theirs.txt" => "theirs", "victim/any" => "run ->(e) { [200, {}, []] }",
+    dir = app("unknown/public/x" => "", "files/index.html" => "files", "files/up/theirs.txt" => "theirs", "victim/any" => "run ->(e) { [200, {}, []] }", "victim/index.html" => "",
       "thief/evil.sh" => "#!/bin/sh\nid -u > #{evil}\n", "thief/paceline.toml" => %(rackup = "../victim/any"\nruby = "./evil.sh"\nkind = "rack"\n),
       "linked/evil.sh" => "#!/bin/sh\nid -u > #{evil}\n", "linked/paceline.toml" => %(ruby = "./evil.sh"\n),
       "shelf/paceline.toml" => %(public = "/root"\n), "shelf/config.ru" => says("shelf"))
@@ -253,7 +253,7 @@ class SitesTest < Minitest::Test
     server = serve(dir, "-w", "1")
     File.rename(File.join(dir, "config.ru"), File.join(dir, "config.away"))
     server.signal(:USR1)
-    server.wait_for(/has no config\.ru, no config\/environment\.rb and no file that requires Sinatra(?:.*\n)*.*the old one goes on serving/)
+    server.wait_for(/no config\.ru, no config\/environment\.rb and no file that requires Sinatra(?:.*\n)*.*the old one goes on serving/)
     assert_equal "up", server.get("/secret.key").body
   end
 

@@ -67,8 +67,8 @@ impl fmt::Display for DetectError {
             ),
             DetectError::NoIndex { root } => write!(
                 out,
-                "{}: has no config.ru and no index.html; put one of them there, or set `kind = \"files\"` to publish every file of this \
-                 folder",
+                "{}: has no config.ru, no config/environment.rb and no file that requires Sinatra, and no index.html; put one of them there, or \
+                 set `kind = \"files\"` to publish every file of this folder",
                 root.display()
             ),
             DetectError::NoEntry { root, mark } => write!(
@@ -245,7 +245,7 @@ mod tests {
         for files in [&[("notes.txt", "")][..], &[("public/notes.txt", ""), ("page.html", "")]] {
             let folder = Folder::with(files);
             let why = detect(&folder.0).unwrap_err().to_string();
-            assert!(why.contains("has no config.ru and no index.html") && why.contains("kind = \"files\""), "{why}");
+            assert!(why.contains("and no index.html") && why.contains("kind = \"files\""), "{why}");
             let mut site = SiteConfig::with_defaults(&folder.0, "production");
             site.kind = Some(AppKind::Files);
             assert_eq!(detect_site(&site, &folder.0).expect("said so").entry, folder.0);

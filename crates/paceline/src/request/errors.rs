@@ -130,7 +130,7 @@ pub async fn complete(site: &Site, mut answer: Answer) -> Answer {
         }
         PageOfFiles::Exception(raised) => {
             let run_as = files.run_as().clone();
-            files.wait(move |_| Ok(raised.page(&run_as))).await.ok()
+            files.beside(move || raised.page(&run_as)).await.ok()
         }
     };
     if let Some((content_type, body)) = made {

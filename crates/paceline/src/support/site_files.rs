@@ -38,13 +38,18 @@ impl SiteFiles {
         &self,
         act: impl FnOnce(Reader) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let thread = self.threads.clone().acquire_owned().await.map_err(io::Error::other)?;
         let run_as = self.run_as.clone();
+        self.beside(move || acting(&run_as, || act(open_at(&run_as)))).await?
+    }
+
+    /// As `wait`, for what becomes the account by itself.
+    pub async fn beside<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        let thread = self.threads.clone().acquire_owned().await.map_err(io::Error::other)?;
         let working = tokio::task::spawn_blocking(move || {
             let _thread = thread;
-            acting(&run_as, || act(open_at(&run_as)))
+            act()
         });
-        working.await.map_err(io::Error::other)?
+        working.await.map_err(io::Error::other)
     }
 }
 
