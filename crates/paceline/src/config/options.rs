@@ -25,17 +25,6 @@ pub fn named(key: &str) -> Option<&'static Opt> {
     all().find(|option| option.key == key)
 }
 
-/// Settings that there were, and what to do instead.
-const REMOVED: [(&str, &str); 1] = [(
-    "gc",
-    "remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
-)];
-
-/// What to do instead of setting `key`, which there is no more.
-pub fn removed(key: &str) -> Option<&'static str> {
-    REMOVED.iter().find(|(name, _)| *name == key).map(|(_, instead)| *instead)
-}
-
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
 

@@ -7,7 +7,8 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::{
     layer::Layer,
-    options::{all, named, removed, Opt, Scope},
+    option_tables::removed,
+    options::{all, named, Opt, Scope},
 };
 
 /// What the file says.
