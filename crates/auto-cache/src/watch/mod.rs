@@ -435,7 +435,7 @@ impl Watch {
             head: cut.head.clone(),
             template: cut.body.clone(),
             etag: answer.etag.filter(|_| !has_holes).map(Into::into),
-            is_private: has_holes || made.names.iter().any(is_of_visitor),
+            is_private: has_holes || makers.are_personal() || made.names.iter().any(is_of_visitor),
             read: Arc::new(made.read.clone()),
             keys: made.keys.clone(),
             files,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use http::{request::Parts, Request, Response};
 
 use super::{
+    pages::{own_routes, ROUTE},
     process::{Frame, Process, Serving},
     world::{Asking, Broken, Event, World},
 };
@@ -102,7 +103,8 @@ impl World {
     fn trust_routes(&self) {
         self.auto.change(|watch| {
             if let Some(release) = watch.release().map(str::to_owned) {
-                watch.remember(&release, [super::pages::ROUTE].into_iter());
+                let own: Vec<String> = own_routes().filter(|_| self.has_own_routes).collect();
+                watch.remember(&release, own.iter().map(String::as_str).chain([ROUTE]));
             }
         });
     }
@@ -239,7 +241,7 @@ impl World {
     /// A request that a visitor sends: it is answered with a page, or handed to the application.
     pub fn ask(&mut self, asking: Asking) {
         let Asking { visitor, page } = asking;
-        let (head, mut exchange) = self.request(visitor, &page.path());
+        let (head, mut exchange) = self.request(visitor, &page.path(self.has_own_routes));
         self.counts.requests += 1;
         self.beat();
         if !self.chance.one_in(6) {

@@ -93,6 +93,11 @@ const NAMES: [&str; 15] = [
 /// As the front calls the route of all pages: together they have soon proved to be right.
 pub const ROUTE: &str = "GET /pages/*";
 
+/// The routes, where each kind of page has its own.
+pub fn own_routes() -> impl Iterator<Item = String> {
+    NAMES.iter().map(|name| format!("GET /{name}/*"))
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     kind: usize,
@@ -146,8 +151,12 @@ impl Page {
         Page { kind, id: 1 }
     }
 
-    pub fn path(self) -> String {
-        format!("/pages/{}", self.kind * 10 + usize::try_from(self.id).unwrap())
+    /// `own_route`: each kind has a route of its own.
+    pub fn path(self, own_route: bool) -> String {
+        match own_route {
+            true => format!("/{}/{}", NAMES[self.kind], self.id),
+            false => format!("/pages/{}", self.kind * 10 + usize::try_from(self.id).unwrap()),
+        }
     }
 
     /// For people.

@@ -6,7 +6,7 @@
 
 use super::{
     chance::Chance,
-    pages::{Page, Visitor, ROUTE},
+    pages::{own_routes, Page, Visitor, ROUTE},
     runtime,
     world::{Asking, Broken, Counts, Failure, World},
 };
@@ -26,6 +26,8 @@ const AFTERMATH: u64 = 6000;
 const WAIT: u64 = 500;
 /// Worlds in which a broken rule has to be found.
 const WORLDS: u64 = 40;
+/// Of those that end with the first difference.
+const SHORT_WORLDS: u64 = 400;
 
 #[derive(Debug, Clone, Copy)]
 enum Act {
@@ -112,11 +114,13 @@ impl Drop for Blind {
 }
 
 /// What a visitor is shown that is the other's, if workers forget to tell something: once pages have proved to be right, or from the
-/// beginning. A difference that is found turns the route off; where the front is whole, it is turned on again.
+/// beginning. A difference that is found turns the route off, and it is turned on again.
 fn crossing(seed: u64, broken: Broken, begins: bool, blind: bool) -> (Counts, Option<String>) {
     let _blind = blind.then(Blind::begin);
     runtime().block_on(async {
         let mut world = World::new(seed, None, false);
+        // What is proved of one kind of page says nothing of another.
+        world.has_own_routes = !blind;
         world.boot().await;
         for _ in 0..OF_A_WORLD {
             if begins || world.counts.hits > 0 {
@@ -125,10 +129,10 @@ fn crossing(seed: u64, broken: Broken, begins: bool, blind: bool) -> (Counts, Op
             interleave(&mut world).await;
             match world.take_failure() {
                 Some(failure) if failure.what.starts_with("visitor") => return (world.counts, Some(failure.what)),
-                // It has been compared.
-                Some(failure) if failure.what.starts_with("a page differs") && blind => break,
-                Some(failure) if failure.what.starts_with("a page differs") => world.auto.turn(ROUTE, None),
-                _ => {}
+                // It has been compared, and a blind front seldom comes so far again.
+                Some(_) if blind => break,
+                Some(_) => own_routes().chain([ROUTE.into()]).for_each(|route| world.auto.turn(&route, None)),
+                None => {}
             }
         }
         (world.counts, None)
@@ -153,10 +157,9 @@ fn no_page_crosses_in_10_000_interleavings() {
 }
 
 #[test]
-#[ignore = "to be settled"]
 fn a_key_that_ignores_the_session_the_cookie_or_tokens_is_found() {
     for broken in [Broken::SessionIsNotRecorded, Broken::CookieIsNotRecorded, Broken::TokensAreNotRecorded] {
-        let found = (1..=WORLDS).find_map(|seed| crossing(seed, broken, false, true).1);
+        let found = (1..=SHORT_WORLDS).find_map(|seed| crossing(seed, broken, false, true).1);
         let found = found.unwrap_or_else(|| panic!("{broken:?} is not found"));
         println!("{broken:?} is found: {found}");
     }
@@ -164,7 +167,6 @@ fn a_key_that_ignores_the_session_the_cookie_or_tokens_is_found() {
 
 /// The same readers, which no record sees, and the front as it is.
 #[test]
-#[ignore = "to be settled"]
 fn a_reader_that_no_record_sees_shows_nobody_anothers_page() {
     for broken in [Broken::SessionIsNotRecorded, Broken::CookieIsNotRecorded] {
         let mut all = Counts::default();

@@ -132,6 +132,8 @@ pub struct World {
     pub chance: Chance,
     pub counts: Counts,
     pub broken: Option<Broken>,
+    /// Each kind of page has a route of its own.
+    pub has_own_routes: bool,
     pub auto: Arc<AutoCache>,
     pub answers: Answers,
     /// What the front has told people.
@@ -192,6 +194,7 @@ impl World {
         World {
             counts: Counts::default(),
             broken,
+            has_own_routes: false,
             reporter: Reporter::new(auto.clone()),
             auto,
             answers,
