@@ -21,7 +21,7 @@ use http::{header, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Empty};
 use http_guard::{
     guard::{GuardedStream, Timeouts},
-    strict::{Next, Refusal},
+    strict::{encode_target, Next, Refusal},
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -81,7 +81,8 @@ fn closed(seen: &[Seen]) -> bool {
 fn check(data: &[u8], message: &Message, request: &Seen) {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut head = httparse::Request::new(&mut fields);
-    assert!(head.parse(&data[message.head.clone()]).is_ok_and(|parsed| parsed.is_complete()));
+    let encoded = encode_target(&data[message.head.clone()]);
+    assert!(head.parse(&encoded).is_ok_and(|parsed| parsed.is_complete()));
     assert_eq!(Some(&request.method[..]), head.method);
     assert_eq!(Some(&request.uri), head.path.and_then(|path| path.parse().ok()).as_ref());
     let sent = &data[message.body.clone()];

@@ -175,6 +175,8 @@ fn removed_flag(error: &clap::Error) -> Option<(String, &'static str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::IntoRawFd;
+
     use super::*;
     use crate::{
         config::{
@@ -212,7 +214,9 @@ mod tests {
         assert_eq!(served(&folder, "-C - -b tcp://0.0.0.0:1 -b unix:///x").binds.len(), 2);
         assert!(!served(&folder, "-C - --preload=false").sites[0].preload);
         assert!(served(&folder, "-C - --preload=false --preload").sites[0].preload);
-        assert_eq!(served(&folder, "-C - --adopt-control-fd 5").adopt_control_fd, Some(5));
+        // Whoever reads the settings owns it from then on.
+        let fd = std::os::unix::net::UnixStream::pair().unwrap().0.into_raw_fd();
+        assert_eq!(served(&folder, &format!("-C - --adopt-control-fd {fd}")).adopt_control_fd, Some(fd));
         let config = served(&folder, "-C - --prune-bundler -S a.state --fork-worker --control-url auto -v");
         assert_eq!(config.notices.len(), 3, "{:?}", config.notices);
     }

@@ -40,7 +40,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("cache", "esi path-patterns"),
     ("client-pool", ""),
     ("cluster", ""),
-    ("damage", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
+    ("damage", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml path-patterns sign-in"),
     ("directory", "secret"),
     ("doctor", ""),
     ("egress", "cache client-pool http-guard"),
