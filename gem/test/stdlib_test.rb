@@ -11,7 +11,7 @@ class StdlibTest < Minitest::Test
   STAYS = %w[bundler bundler/setup digest erb etc fileutils json net/http open3 openssl optparse prism rbconfig resolv ripper securerandom socket socket.so stringio strscan tempfile
              tmpdir uri].freeze
   # Of the application's bundle, where it has them; the files that name them are loaded for its sake.
-  BUNDLE = %w[action_dispatch action_view active_record active_support builder concurrent faraday rack rackup rails redis sinatra].freeze
+  BUNDLE = %w[action_dispatch action_view active_record active_support builder concurrent faraday localhost puma rack rackup rails redis sinatra].freeze
   # Where it may be missing: the file rescues that.
   OPTIONAL = { "paceline/pstore.rb" => %w[pstore], "paceline/xml/reading/parse_error.rb" => %w[rexml/parseexception] }.freeze
 

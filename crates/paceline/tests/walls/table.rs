@@ -54,7 +54,7 @@ pub const CRATES: &[(&str, &str)] = &[
         "auto-cache balance bench cache client-pool cluster directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
          path-patterns scheduled secret sign-in startup-report unix-user",
     ),
-    ("paceline-fuzz", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
+    ("paceline-fuzz", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml path-patterns sign-in"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),

@@ -347,7 +347,8 @@ module Paceline
         rescue Errno::ESRCH
           nil
         end
-        Shadow.end_all
+        # It is loaded with the first one.
+        Shadow.end_all if defined?(Shadow)
       end
     end
   end
