@@ -131,8 +131,11 @@ class CacheAutoPostgresqlTest < Minitest::Test
     @server.request(request)
   end
 
+  # By another visitor than the one who reads: who has written is compared again.
   def rename(id, how, name)
-    answer = post("/beers/#{id}", "how" => how, "name" => name)
+    request = Net::HTTP::Post.new("/beers/#{id}", "User-Agent" => "editor")
+    request.set_form_data("how" => how, "name" => name)
+    answer = @server.request(request)
     assert_equal "200", answer.code, answer.body
   end
 

@@ -160,7 +160,7 @@ class MemoryTest < Minitest::Test
     old, = server.workers
     write(dir, "hold" => "")
     5.times { server.get("/") }
-    assert_equal "1", booting.wait
+    assert_equal "0", booting.wait
     server.wait_for(/^\* \S+\.1 \(pid #{old}\) has answered 5 requests \(max_requests\); .*another takes its place/)
     10.times { assert_equal old.to_s, server.get("/").body }
     File.delete(File.join(dir, "hold"))

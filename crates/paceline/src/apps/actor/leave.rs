@@ -112,7 +112,9 @@ impl Actor {
 /// Closing the control socket ends the preloader; its exit ends the generation.
 pub(super) fn end_preloader(generation: &mut Generation) {
     generation.control = None;
-    let time = if generation.phase == Phase::Leaving { SERVED_END } else { PRELOADER_END };
+    // One that owes a worker is stopped or hangs: it would run no hook either.
+    let hangs = generation.fork_due.is_some();
+    let time = if generation.phase == Phase::Leaving && !hangs { SERVED_END } else { PRELOADER_END };
     if let Some(pid) = generation.pid {
         // A pid that has been reaped and given to another child within that time would need a full turn of the pid
         // space.

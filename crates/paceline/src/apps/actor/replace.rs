@@ -244,7 +244,7 @@ fn exited(exit: Exit, who: String) -> Failure {
 
 pub(super) fn shown_pause(pause: Duration) -> String {
     match pause {
-        Duration::ZERO => String::new(),
+        pause if pause < Duration::from_millis(50) => String::new(),
         pause => format!(" in {:.1} s", pause.as_secs_f64()),
     }
 }

@@ -16,7 +16,7 @@ use http::{header, HeaderMap};
 use super::request_parts::is_plain;
 
 /// Fields that decide how an answer travels, that the front puts right, or that are in each page's URL.
-const BESIDE: [&str; 25] = [
+const BESIDE: [&str; 26] = [
     "accept-encoding",
     "cache-control",
     "connection",
@@ -32,6 +32,8 @@ const BESIDE: [&str; 25] = [
     "keep-alive",
     "pragma",
     "range",
+    // Of the front itself.
+    "surrogate-capability",
     "te",
     "trailer",
     "transfer-encoding",

@@ -27,6 +27,8 @@ const ROUTE_DEATHS: u32 = 8;
 const CLIENT_DEATHS: u32 = 6;
 /// So many answers of a route, or to a client, make up for a death: what is killed from outside has other requests in hand each time.
 const ANSWERS: u32 = 20;
+/// So many of a route or of a client, without an answer since, before it is not asked a second time while workers die.
+const TAINTED: u32 = 4;
 /// Within this time, microseconds, ...
 const LATELY: Micros = 10_000_000;
 /// ... so many workers of each that the site has die before nothing is asked a second time.
@@ -250,7 +252,9 @@ impl Suspects {
     pub fn may_ask_again(&self, request: Fingerprint, now: Micros) -> bool {
         let mut inner = self.lock();
         let lately = inner.deaths.iter().filter(|at| now.saturating_sub(**at) < LATELY).count();
-        let is_of_those = |key| inner.shapes.get(&key).is_some_and(|shape: &Shape| shape.deaths() >= DEATHS);
+        // What is killed from outside is answered in between.
+        let is_tainted = |shape: &Shape| shape.deaths() >= TAINTED && !shape.is_answered;
+        let is_of_those = |key| inner.shapes.get(&key).is_some_and(is_tainted);
         if lately > self.most_deaths && (is_of_those(request.route) || is_of_those(request.client)) {
             return false;
         }
