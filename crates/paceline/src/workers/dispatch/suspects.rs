@@ -28,7 +28,7 @@ const CLIENT_DEATHS: u32 = 6;
 /// So many answers of a route, or to a client, make up for a death: what is killed from outside has other requests in hand each time.
 const ANSWERS: u32 = 20;
 /// So many of a route or of a client, without an answer since, before it is not asked a second time while workers die.
-const TAINTED: u32 = 4;
+const TAINTED: u32 = 3;
 /// Within this time, microseconds, ...
 const LATELY: Micros = 10_000_000;
 /// ... so many workers of each that the site has die before nothing is asked a second time.
