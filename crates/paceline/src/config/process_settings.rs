@@ -12,8 +12,11 @@ use super::{
 
 /// What processes are started with. Everything else of a site the front itself uses.
 const KEYS: [&str; 7] = ["allocator", "env", "malloc_arenas", "preload", "threads", "workers", "yjit"];
-/// Sources that stand above paceline.toml: flags and variables of the environment.
-const STRONGER: usize = 2;
+/// Sources that stand above paceline.toml: flags, what config/puma.rb says where paceline.toml says nothing, and variables of
+/// the environment.
+const STRONGER: usize = 3;
+/// Of these the part of config/puma.rb.
+const AS_PUMA: usize = 1;
 /// Letters of a variable's number.
 const MAX_NUMBER: usize = 20;
 
@@ -38,7 +41,11 @@ pub fn with_settings(text: &str, inherited: &Inherited, site: &SiteConfig) -> Re
         return Err(SettingsError::OfServer(other));
     }
     check_variables(&said)?;
-    let mut layers: Vec<&Layer> = inherited.layers.iter().collect();
+    let mut sources = inherited.layers.clone();
+    if let Some(as_puma) = sources.get_mut(AS_PUMA) {
+        said.keys().for_each(|key| as_puma.remove(key));
+    }
+    let mut layers: Vec<&Layer> = sources.iter().collect();
     layers.insert(STRONGER.min(layers.len()), &said);
     let all = resolve::site(&View::new(layers, inherited.cores), &site.root);
     let mut changed = site.clone();
@@ -100,7 +107,9 @@ mod tests {
 
     /// Flags, environment, paceline.toml and config/puma.rb.
     fn sources(all: [&str; 4]) -> Inherited {
-        Inherited { layers: all.map(layer).into(), cores: 2 }
+        let [flags, environment, toml, puma] = all.map(layer);
+        let as_puma = resolve::as_puma(&puma, &toml, &[]);
+        Inherited { layers: vec![flags, as_puma, environment, toml, puma], cores: 2 }
     }
 
     fn site(inherited: &Inherited) -> SiteConfig {
@@ -128,6 +137,11 @@ mod tests {
         assert_eq!(of(variables).env["RUBY_GC_HEAP_FREE_SLOTS"], "200000");
         let env = tried(variables, ["", "", "env = { SHOP = \"a\" }", ""]).expect("tried").env;
         assert_eq!(env.len(), 2, "those that are there stay");
+        assert_eq!(
+            tried("threads = 5", ["", "", "", "threads = 1"]).expect("tried").threads,
+            5,
+            "config/puma.rb says 1"
+        );
     }
 
     #[test]
