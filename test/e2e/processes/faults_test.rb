@@ -221,14 +221,14 @@ class FaultsTest < Minitest::Test
     refute_equal first, second
   end
 
-  # The first is tried twice, the others once, and then who has sent them is refused where workers have died: everybody else is answered all the time.
+  # The first is tried twice and the others once: everybody else is answered all the time.
   def test_workers_that_have_served_are_replaced_without_a_pause
     server = serve(app("config.ru" => KILLING), "-w", "1")
     codes = Array.new(6) do |n|
       assert_equal "200", server.get("/well").code
       server.get("/?#{n}").code
     end
-    assert_equal %w[502 502 502 502 502 503], codes
+    assert_equal ["502"] * 6, codes
     server.wait_for(/(?:KILL\); starting another.*){6}/m)
     assert_equal [nil], server.output.scan(/KILL\); starting another(?: in (\S+) s)?$/).flatten.uniq
   end
@@ -249,7 +249,6 @@ class FaultsTest < Minitest::Test
     stop = true
     crashing.each(&:join)
     assert_equal({ "200" => 60 }, answers.tally)
-    assert_operator server.output.scan("was killed by signal 9").size, :<=, 12, "of about 60 requests that kill"
   end
 
   def test_requests_wait_for_an_app_that_boots_slowly

@@ -20,11 +20,6 @@ use crate::{edge::admission, support::clock::Micros};
 const DEATHS: u32 = 2;
 /// ... and so many with requests for the same page that differ in their fields, as those of different visitors do.
 const PAGE_DEATHS: u32 = 4;
-/// ... and so many with requests for the same route, whatever their queries and numbers are ...
-const ROUTE_DEATHS: u32 = 8;
-/// ... and so many with requests of the same client, of which then only those for routes that have killed are refused: behind an
-/// address there may be many people.
-const CLIENT_DEATHS: u32 = 6;
 /// So many answers of a route, or to a client, make up for a death: what is killed from outside has other requests in hand each time.
 const ANSWERS: u32 = 20;
 /// So many of a route or of a client, without an answer since, before it is not asked a second time while workers die.
@@ -83,12 +78,6 @@ struct Shape {
 impl Shape {
     fn deaths(&self) -> u32 {
         self.score.div_ceil(ANSWERS)
-    }
-
-    /// As of an `Entry` with this limit.
-    fn refused_until(&self, limit: u32) -> Option<Micros> {
-        let beyond = self.deaths().checked_sub(limit)?;
-        Some(self.last + (REFUSED << beyond.min(DOUBLED)))
     }
 }
 
@@ -177,16 +166,9 @@ impl Suspects {
     /// For how long the request is refused, if it is.
     pub fn refuses(&self, request: Fingerprint, now: Micros) -> Option<Duration> {
         let inner = self.lock();
-        let shape = |key, limit| inner.shapes.get(&key).and_then(|shape: &Shape| shape.refused_until(limit));
-        // One that was only in hand beside another is asked again, and answered.
-        let has_killed = inner.shapes.get(&request.route).is_some_and(|route| !route.is_answered);
         let entries =
             [request.request, request.page].into_iter().filter_map(|key| inner.entries.get(&key)?.refused_until());
-        let until = entries
-            .chain(shape(request.route, ROUTE_DEATHS))
-            .chain(shape(request.client, CLIENT_DEATHS).filter(|_| has_killed))
-            .max()
-            .filter(|until| *until > now)?;
+        let until = entries.max().filter(|until| *until > now)?;
         Some(Duration::from_micros(until - now))
     }
 
@@ -360,36 +342,6 @@ mod tests {
         suspects.died(request(&suspects, "/", ""), 2 * FORGOTTEN, 3 * FORGOTTEN);
         let inner = suspects.lock();
         assert_eq!((inner.entries.len(), inner.shapes.len()), (2, 2));
-    }
-
-    #[test]
-    fn a_route_is_refused_whatever_its_queries_are() {
-        let suspects = Suspects::new(2, 10);
-        let mut given = SECOND;
-        for nth in 0..u64::from(ROUTE_DEATHS) {
-            let client = IpAddr::V4(u32::try_from(nth).unwrap().into());
-            assert_eq!(suspects.refuses(from(&suspects, &format!("/report/{nth}?q={nth}"), client), given), None);
-            suspects.died(from(&suspects, &format!("/report/{nth}?q={nth}"), client), given, given + 1);
-            given += 2;
-        }
-        assert!(suspects.refuses(from(&suspects, "/report/99?q=new", B), given).is_some());
-        assert_eq!(suspects.refuses(from(&suspects, "/other", B), given), None);
-        (0..ANSWERS).for_each(|_| suspects.answered(from(&suspects, "/report/100", B), given + 1));
-        assert_eq!(suspects.refuses(from(&suspects, "/report/99?q=new", B), given + 2), None);
-    }
-
-    #[test]
-    fn a_client_that_kills_is_refused_where_anybody_has_killed() {
-        let suspects = Suspects::new(2, 10);
-        let mut given = SECOND;
-        for nth in 0..CLIENT_DEATHS {
-            suspects.died(from(&suspects, &format!("/r{nth}x?q"), A), given, given + 1);
-            suspects.answered(from(&suspects, "/fine", A), given + 1);
-            given += 2;
-        }
-        let refused = |target, client| suspects.refuses(from(&suspects, target, client), given).is_some();
-        assert!(refused("/r1x?again", A) && !refused("/r1x?again", B));
-        assert!(!refused("/fine", A), "others may come from the same address");
     }
 
     #[test]
