@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{request::Parts, Method, Version};
 use http_body_util::Limited;
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     comparison::End,
@@ -55,7 +55,6 @@ pub(super) struct Attempts<'a, O> {
     given: Micros,
     deaths: u32,
     unread: u32,
-    client: Option<IpAddr>,
 }
 
 impl<'a, O: Origin> Attempts<'a, O> {
@@ -85,7 +84,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
         let mut fingerprint = None;
         let suspects = app.suspects();
         if suspects.any() {
-            let known = suspects.fingerprint(head, &in_memory, exchange.client.address);
+            let known = suspects.fingerprint(head, &in_memory);
             if let Some(time) = suspects.refuses(known, clock::now()) {
                 return Err(Failure::Refused(time));
             }
@@ -118,7 +117,6 @@ impl<'a, O: Origin> Attempts<'a, O> {
             given: 0,
             deaths: 0,
             unread: 0,
-            client: exchange.client.address,
         })
     }
 
@@ -218,7 +216,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
     /// Why a request is not asked again whose worker died or has gone; None: it is.
     fn refusal(&mut self, died: bool) -> Option<RetryRefusal> {
         let suspects = self.app.suspects();
-        let known = self.fingerprint.unwrap_or_else(|| suspects.fingerprint(self.head, &self.in_memory, self.client));
+        let known = self.fingerprint.unwrap_or_else(|| suspects.fingerprint(self.head, &self.in_memory));
         self.fingerprint = Some(known);
         if died {
             suspects.died(known, self.given, clock::now());

@@ -5,7 +5,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     hash::{BuildHasher, Hasher, RandomState},
-    net::IpAddr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
@@ -14,15 +13,15 @@ use doctor::route::label;
 use http::{header, request::Parts};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{edge::admission, support::clock::Micros};
+use crate::support::clock::Micros;
 
 /// So many workers die with the very same request before it is refused ...
 const DEATHS: u32 = 2;
 /// ... and so many with requests for the same page that differ in their fields, as those of different visitors do.
 const PAGE_DEATHS: u32 = 4;
-/// So many answers of a route, or to a client, make up for a death: what is killed from outside has other requests in hand each time.
+/// So many answers of a route make up for a death: what is killed from outside has other requests in hand each time.
 const ANSWERS: u32 = 20;
-/// So many of a route or of a client, without an answer since, before it is not asked a second time while workers die.
+/// So many of a route, without an answer since, before it is not asked a second time while workers die.
 const TAINTED: u32 = 3;
 /// Within this time, microseconds, ...
 const LATELY: Micros = 10_000_000;
@@ -49,7 +48,6 @@ pub struct Fingerprint {
     page: u64,
     /// The page without its query, and without the numbers in its path.
     route: u64,
-    client: u64,
 }
 
 struct Entry {
@@ -67,7 +65,7 @@ impl Entry {
     }
 }
 
-/// What many requests have in common, a route or a client: what was counted against it.
+/// What was counted against a route.
 struct Shape {
     score: u32,
     last: Micros,
@@ -132,8 +130,8 @@ impl Suspects {
         self.any.load(Relaxed)
     }
 
-    /// What the request is known by. `body`: what is in memory of it; `client`: where it comes from.
-    pub fn fingerprint(&self, head: &Parts, body: &[u8], client: Option<IpAddr>) -> Fingerprint {
+    /// What the request is known by. `body`: what is in memory of it.
+    pub fn fingerprint(&self, head: &Parts, body: &[u8]) -> Fingerprint {
         let mut hasher = self.hasher.build_hasher();
         let mut put = |bytes: &[u8]| {
             hasher.write_usize(bytes.len());
@@ -159,8 +157,7 @@ impl Suspects {
             put(value.as_bytes());
         }
         put(body);
-        let client = self.hasher.hash_one(client.map(admission::client));
-        Fingerprint { request: hasher.finish(), page, route: of_route.finish(), client }
+        Fingerprint { request: hasher.finish(), page, route: of_route.finish() }
     }
 
     /// For how long the request is refused, if it is.
@@ -184,15 +181,14 @@ impl Suspects {
             }
         }
         inner.shapes.retain(|_, shape| now.saturating_sub(shape.last) < FORGOTTEN);
-        for key in [request.route, request.client] {
-            if !inner.shapes.contains_key(&key) && inner.shapes.len() >= MAX {
-                let oldest = inner.shapes.iter().min_by_key(|(_, shape)| shape.last).map(|(key, _)| *key);
-                oldest.and_then(|oldest| inner.shapes.remove(&oldest));
-            }
-            let shape = inner.shapes.entry(key).or_insert(Shape { score: 0, last: 0, is_answered: false });
-            if shape.score == 0 || given > shape.last {
-                *shape = Shape { score: shape.score + ANSWERS, last: now, is_answered: false };
-            }
+        let key = request.route;
+        if !inner.shapes.contains_key(&key) && inner.shapes.len() >= MAX {
+            let oldest = inner.shapes.iter().min_by_key(|(_, shape)| shape.last).map(|(key, _)| *key);
+            oldest.and_then(|oldest| inner.shapes.remove(&oldest));
+        }
+        let shape = inner.shapes.entry(key).or_insert(Shape { score: 0, last: 0, is_answered: false });
+        if shape.score == 0 || given > shape.last {
+            *shape = Shape { score: shape.score + ANSWERS, last: now, is_answered: false };
         }
         for (key, limit) in [(request.request, DEATHS), (request.page, PAGE_DEATHS)] {
             if !inner.entries.contains_key(&key) && inner.entries.len() >= MAX {
@@ -208,17 +204,14 @@ impl Suspects {
         self.any.store(true, Relaxed);
     }
 
-    /// The request, which was given to a worker at `given`, was answered: it kills nobody. That says little of others for its route, and of
-    /// its client's others.
+    /// The request, which was given to a worker at `given`, was answered: it kills nobody. That says little of others for its route.
     pub fn answered(&self, request: Fingerprint, given: Micros) {
         let mut inner = self.lock();
-        for key in [request.route, request.client] {
-            if let Some(shape) = inner.shapes.get_mut(&key) {
-                shape.score -= 1;
-                shape.is_answered = true;
-                if shape.score == 0 {
-                    inner.shapes.remove(&key);
-                }
+        if let Some(shape) = inner.shapes.get_mut(&request.route) {
+            shape.score -= 1;
+            shape.is_answered = true;
+            if shape.score == 0 {
+                inner.shapes.remove(&request.route);
             }
         }
         for key in [request.request, request.page] {
@@ -229,15 +222,15 @@ impl Suspects {
         self.any.store(!inner.entries.is_empty() || !inner.shapes.is_empty(), Relaxed);
     }
 
-    /// Whether the request may be asked again; if so, it counts. While workers die one after another, and others of its route or of
-    /// its client were in hand, a second try would only take another worker from those that are left.
+    /// Whether the request may be asked again; if so, it counts. While workers die one after another, and others of its route were in
+    /// hand, a second try would only take another worker from those that are left.
     pub fn may_ask_again(&self, request: Fingerprint, now: Micros) -> bool {
         let mut inner = self.lock();
         let lately = inner.deaths.iter().filter(|at| now.saturating_sub(**at) < LATELY).count();
         // What is killed from outside is answered in between.
         let is_tainted = |shape: &Shape| shape.deaths() >= TAINTED && !shape.is_answered;
         let is_of_those = |key| inner.shapes.get(&key).is_some_and(is_tainted);
-        if lately > self.most_deaths && (is_of_those(request.route) || is_of_those(request.client)) {
+        if lately > self.most_deaths && is_of_those(request.route) {
             return false;
         }
         let passed = now.saturating_sub(inner.counted) as f64 / 1e6;
@@ -259,15 +252,12 @@ mod tests {
 
     fn request(suspects: &Suspects, target: &str, cookie: &str) -> Fingerprint {
         let request = http::Request::get(target).header("host", "a.test").header("cookie", cookie).body(()).unwrap();
-        suspects.fingerprint(&request.into_parts().0, b"", Some(A))
+        suspects.fingerprint(&request.into_parts().0, b"")
     }
 
-    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
-
-    fn from(suspects: &Suspects, target: &str, client: IpAddr) -> Fingerprint {
+    fn to(suspects: &Suspects, target: &str) -> Fingerprint {
         let request = http::Request::get(target).header("host", "a.test").body(()).unwrap();
-        suspects.fingerprint(&request.into_parts().0, b"", Some(client))
+        suspects.fingerprint(&request.into_parts().0, b"")
     }
 
     fn seconds(refused: Option<Duration>) -> u64 {
@@ -329,7 +319,7 @@ mod tests {
         }
         assert!(suspects.refuses(three, 45).is_some());
         let other_host = http::Request::get("/report").header("host", "b.test").body(()).unwrap();
-        assert_eq!(suspects.refuses(suspects.fingerprint(&other_host.into_parts().0, b"", Some(B)), 45), None);
+        assert_eq!(suspects.refuses(suspects.fingerprint(&other_host.into_parts().0, b""), 45), None);
     }
 
     #[test]
@@ -341,16 +331,16 @@ mod tests {
         assert_eq!(suspects.lock().entries.len(), MAX);
         suspects.died(request(&suspects, "/", ""), 2 * FORGOTTEN, 3 * FORGOTTEN);
         let inner = suspects.lock();
-        assert_eq!((inner.entries.len(), inner.shapes.len()), (2, 2));
+        assert_eq!((inner.entries.len(), inner.shapes.len()), (2, 1));
     }
 
     #[test]
     fn nothing_is_asked_again_while_workers_die_one_after_another() {
         let suspects = Suspects::new(2, 10);
-        let (crash, fine) = (from(&suspects, "/crash?q", A), from(&suspects, "/fine", B));
+        let (crash, fine) = (to(&suspects, "/crash?q"), to(&suspects, "/fine"));
         for nth in 1..=5 {
             assert!(suspects.may_ask_again(crash, nth * SECOND), "{nth}");
-            suspects.died(from(&suspects, &format!("/crash?{nth}"), A), nth * SECOND, nth * SECOND + 1);
+            suspects.died(to(&suspects, &format!("/crash?{nth}")), nth * SECOND, nth * SECOND + 1);
         }
         assert!(!suspects.may_ask_again(crash, 6 * SECOND) && suspects.may_ask_again(fine, 6 * SECOND));
         assert!(suspects.may_ask_again(crash, 5 * SECOND + LATELY), "the first of them is forgotten");
@@ -360,7 +350,7 @@ mod tests {
     fn what_is_killed_from_outside_is_asked_again() {
         let suspects = Suspects::new(2, 10);
         for nth in 1..100 {
-            let page = from(&suspects, &format!("/?{nth}"), A);
+            let page = to(&suspects, &format!("/?{nth}"));
             suspects.died(page, nth * SECOND, nth * SECOND + 1);
             assert!(suspects.may_ask_again(page, nth * SECOND + 2), "{nth}");
             assert_eq!(suspects.refuses(page, nth * SECOND + 2), None, "{nth}");
