@@ -70,7 +70,7 @@ begin
   options = Bench::Options.parse(ARGV.dup)
   if options.publish
     changed = Bench::Published.write(Bench::Servers::HERE)
-    puts changed.empty? ? "The tables are those of their results." : "Made anew: #{changed.join(", ")}"
+    puts changed.empty? ? "The tables are those of their results." : "Made again: #{changed.join(", ")}"
   elsif options.results
     options.results.each { |how, files| puts Bench::Published.table(how, files) }
   else

@@ -30,14 +30,14 @@ const MEND: &str = r"
         end
         ";
 
-fn mending(script: &str) -> Script {
+fn repairing(script: &str) -> Script {
     Script::new(&[MEND, script].concat())
 }
 
 pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // KEYS: the members, the end, what is closed, the restart. ARGV: its id, what it says, for how long, the version of what
     // is closed that it knows. Without a key that expires purges wait for each member that is there.
-    beat: mending(
+    beat: repairing(
         r"
         mend(KEYS[1], 'hash')
         mend(KEYS[2], 'hash')
@@ -60,7 +60,7 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     ),
     // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry. A number that is none, or an
     // entry beyond it, was not written by a front: then the journal begins anew, and all fronts drop all pages.
-    publish: mending(
+    publish: repairing(
         r"
         mend(KEYS[1], 'stream')
         mend(KEYS[2], 'hash')
@@ -84,7 +84,7 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         ",
     ),
     // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
-    members: mending(
+    members: repairing(
         r"
         mend(KEYS[1], 'hash')
         local time = redis.call('TIME')
@@ -105,7 +105,7 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         ",
     ),
     // KEYS: what is closed.
-    closed: mending(
+    closed: repairing(
         r"
         mend(KEYS[1], 'hash')
         return { short(KEYS[1], 'version', 256), short(KEYS[1], 'sites', 1048576) }

@@ -66,14 +66,14 @@ impl Entry {
 }
 
 /// What was counted against a route.
-struct Shape {
+struct RouteDeaths {
     score: u32,
     last: Micros,
     /// Since the last death.
     is_answered: bool,
 }
 
-impl Shape {
+impl RouteDeaths {
     fn deaths(&self) -> u32 {
         self.score.div_ceil(ANSWERS)
     }
@@ -81,7 +81,7 @@ impl Shape {
 
 struct Inner {
     entries: HashMap<u64, Entry>,
-    shapes: HashMap<u64, Shape>,
+    routes: HashMap<u64, RouteDeaths>,
     /// When workers died, the last ones.
     deaths: VecDeque<Micros>,
     /// Requests that may still be asked again.
@@ -107,7 +107,7 @@ impl Suspects {
         let at_once = threads.saturating_mul(2).max(FEWEST_AT_ONCE) as f64;
         let inner = Inner {
             entries: HashMap::new(),
-            shapes: HashMap::new(),
+            routes: HashMap::new(),
             deaths: VecDeque::new(),
             left: at_once,
             counted: 0,
@@ -180,15 +180,15 @@ impl Suspects {
                 inner.deaths.pop_front();
             }
         }
-        inner.shapes.retain(|_, shape| now.saturating_sub(shape.last) < FORGOTTEN);
+        inner.routes.retain(|_, route| now.saturating_sub(route.last) < FORGOTTEN);
         let key = request.route;
-        if !inner.shapes.contains_key(&key) && inner.shapes.len() >= MAX {
-            let oldest = inner.shapes.iter().min_by_key(|(_, shape)| shape.last).map(|(key, _)| *key);
-            oldest.and_then(|oldest| inner.shapes.remove(&oldest));
+        if !inner.routes.contains_key(&key) && inner.routes.len() >= MAX {
+            let oldest = inner.routes.iter().min_by_key(|(_, route)| route.last).map(|(key, _)| *key);
+            oldest.and_then(|oldest| inner.routes.remove(&oldest));
         }
-        let shape = inner.shapes.entry(key).or_insert(Shape { score: 0, last: 0, is_answered: false });
-        if shape.score == 0 || given > shape.last {
-            *shape = Shape { score: shape.score + ANSWERS, last: now, is_answered: false };
+        let route = inner.routes.entry(key).or_insert(RouteDeaths { score: 0, last: 0, is_answered: false });
+        if route.score == 0 || given > route.last {
+            *route = RouteDeaths { score: route.score + ANSWERS, last: now, is_answered: false };
         }
         for (key, limit) in [(request.request, DEATHS), (request.page, PAGE_DEATHS)] {
             if !inner.entries.contains_key(&key) && inner.entries.len() >= MAX {
@@ -207,11 +207,11 @@ impl Suspects {
     /// The request, which was given to a worker at `given`, was answered: it kills nobody. That says little of others for its route.
     pub fn answered(&self, request: Fingerprint, given: Micros) {
         let mut inner = self.lock();
-        if let Some(shape) = inner.shapes.get_mut(&request.route) {
-            shape.score -= 1;
-            shape.is_answered = true;
-            if shape.score == 0 {
-                inner.shapes.remove(&request.route);
+        if let Some(route) = inner.routes.get_mut(&request.route) {
+            route.score -= 1;
+            route.is_answered = true;
+            if route.score == 0 {
+                inner.routes.remove(&request.route);
             }
         }
         for key in [request.request, request.page] {
@@ -219,7 +219,7 @@ impl Suspects {
                 inner.entries.remove(&key);
             }
         }
-        self.any.store(!inner.entries.is_empty() || !inner.shapes.is_empty(), Relaxed);
+        self.any.store(!inner.entries.is_empty() || !inner.routes.is_empty(), Relaxed);
     }
 
     /// Whether the request may be asked again; if so, it counts. While workers die one after another, and others of its route were in
@@ -228,8 +228,8 @@ impl Suspects {
         let mut inner = self.lock();
         let lately = inner.deaths.iter().filter(|at| now.saturating_sub(**at) < LATELY).count();
         // What is killed from outside is answered in between.
-        let is_tainted = |shape: &Shape| shape.deaths() >= TAINTED && !shape.is_answered;
-        let is_of_those = |key| inner.shapes.get(&key).is_some_and(is_tainted);
+        let is_tainted = |route: &RouteDeaths| route.deaths() >= TAINTED && !route.is_answered;
+        let is_of_those = |key| inner.routes.get(&key).is_some_and(is_tainted);
         if lately > self.most_deaths && is_of_those(request.route) {
             return false;
         }
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(suspects.lock().entries.len(), MAX);
         suspects.died(request(&suspects, "/", ""), 2 * FORGOTTEN, 3 * FORGOTTEN);
         let inner = suspects.lock();
-        assert_eq!((inner.entries.len(), inner.shapes.len()), (2, 1));
+        assert_eq!((inner.entries.len(), inner.routes.len()), (2, 1));
     }
 
     #[test]
