@@ -10,7 +10,7 @@ store=(buildah --root "$work/images" --runroot "$work/images/run" --storage-opt 
 mkdir -p "$root/srv/index/debian"
 mount --bind "$keep/$suite.debs" "$root/srv/index/debian"
 # An engine, like Docker, knows no settings of the machine.
-serve "$dist/programs/x86_64/paceline" --dir "$root/srv/index" -b tcp://127.0.0.1:9299 --user root
+serve "$dist/programs/x86_64/paceline" --kind files --dir "$root/srv/index" -b tcp://127.0.0.1:9299 --user root
 wait_for $mirror/versions
 index=$server log=
 (inside / /test/inside/image)
