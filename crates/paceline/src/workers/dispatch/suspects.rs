@@ -19,9 +19,7 @@ use crate::support::clock::Micros;
 const DEATHS: u32 = 2;
 /// ... and so many with requests for the same page that differ in their fields, as those of different visitors do.
 const PAGE_DEATHS: u32 = 4;
-/// So many answers of a route make up for a death: what is killed from outside has other requests in hand each time.
-const ANSWERS: u32 = 20;
-/// So many of a route, without an answer since, before it is not asked a second time while workers die.
+/// So many with requests of a route, without an answer of it in between, before it is not asked a second time while workers die.
 const TAINTED: u32 = 3;
 /// Within this time, microseconds, ...
 const LATELY: Micros = 10_000_000;
@@ -65,18 +63,10 @@ impl Entry {
     }
 }
 
-/// What was counted against a route.
+/// Of a route. An answer removes it: what dies beside another request, or is killed from outside, is answered in between.
 struct RouteDeaths {
-    score: u32,
+    unanswered: u32,
     last: Micros,
-    /// Since the last death.
-    is_answered: bool,
-}
-
-impl RouteDeaths {
-    fn deaths(&self) -> u32 {
-        self.score.div_ceil(ANSWERS)
-    }
 }
 
 struct Inner {
@@ -186,9 +176,9 @@ impl Suspects {
             let oldest = inner.routes.iter().min_by_key(|(_, route)| route.last).map(|(key, _)| *key);
             oldest.and_then(|oldest| inner.routes.remove(&oldest));
         }
-        let route = inner.routes.entry(key).or_insert(RouteDeaths { score: 0, last: 0, is_answered: false });
-        if route.score == 0 || given > route.last {
-            *route = RouteDeaths { score: route.score + ANSWERS, last: now, is_answered: false };
+        let route = inner.routes.entry(key).or_insert(RouteDeaths { unanswered: 0, last: 0 });
+        if route.unanswered == 0 || given > route.last {
+            *route = RouteDeaths { unanswered: route.unanswered + 1, last: now };
         }
         for (key, limit) in [(request.request, DEATHS), (request.page, PAGE_DEATHS)] {
             if !inner.entries.contains_key(&key) && inner.entries.len() >= MAX {
@@ -207,13 +197,7 @@ impl Suspects {
     /// The request, which was given to a worker at `given`, was answered: it kills nobody. That says little of others for its route.
     pub fn answered(&self, request: Fingerprint, given: Micros) {
         let mut inner = self.lock();
-        if let Some(route) = inner.routes.get_mut(&request.route) {
-            route.score -= 1;
-            route.is_answered = true;
-            if route.score == 0 {
-                inner.routes.remove(&request.route);
-            }
-        }
+        inner.routes.remove(&request.route);
         for key in [request.request, request.page] {
             if inner.entries.get(&key).is_some_and(|entry| given > entry.last) {
                 inner.entries.remove(&key);
@@ -227,10 +211,8 @@ impl Suspects {
     pub fn may_ask_again(&self, request: Fingerprint, now: Micros) -> bool {
         let mut inner = self.lock();
         let lately = inner.deaths.iter().filter(|at| now.saturating_sub(**at) < LATELY).count();
-        // What is killed from outside is answered in between.
-        let is_tainted = |route: &RouteDeaths| route.deaths() >= TAINTED && !route.is_answered;
-        let is_of_those = |key| inner.routes.get(&key).is_some_and(is_tainted);
-        if lately > self.most_deaths && is_of_those(request.route) {
+        let is_tainted = inner.routes.get(&request.route).is_some_and(|route| route.unanswered >= TAINTED);
+        if lately > self.most_deaths && is_tainted {
             return false;
         }
         let passed = now.saturating_sub(inner.counted) as f64 / 1e6;
@@ -291,9 +273,7 @@ mod tests {
         suspects.died(page, 30, 40);
         assert!(suspects.refuses(page, 50).is_some());
         suspects.answered(page, 60);
-        assert_eq!((suspects.refuses(page, 70), suspects.any()), (None, true), "its route is remembered");
-        (0..2 * ANSWERS).for_each(|_| suspects.answered(page, 60));
-        assert!(!suspects.any());
+        assert_eq!((suspects.refuses(page, 70), suspects.any()), (None, false));
     }
 
     #[test]
@@ -347,6 +327,19 @@ mod tests {
     }
 
     #[test]
+    fn what_dies_beside_a_crash_is_asked_again_each_time() {
+        let suspects = Suspects::new(2, 10);
+        let well = to(&suspects, "/well");
+        for nth in 1..100 {
+            let now = nth * SECOND / 10;
+            suspects.died(to(&suspects, &format!("/crash?{nth}")), now, now + 1);
+            suspects.died(well, now, now + 1);
+            assert!(suspects.may_ask_again(well, now + 2), "{nth}");
+            suspects.answered(well, now + 3);
+        }
+    }
+
+    #[test]
     fn what_is_killed_from_outside_is_asked_again() {
         let suspects = Suspects::new(2, 10);
         for nth in 1..100 {
@@ -354,7 +347,7 @@ mod tests {
             suspects.died(page, nth * SECOND, nth * SECOND + 1);
             assert!(suspects.may_ask_again(page, nth * SECOND + 2), "{nth}");
             assert_eq!(suspects.refuses(page, nth * SECOND + 2), None, "{nth}");
-            (0..100).for_each(|_| suspects.answered(page, nth * SECOND + 3));
+            suspects.answered(page, nth * SECOND + 3);
         }
     }
 
