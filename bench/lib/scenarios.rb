@@ -32,7 +32,7 @@ module Bench
     EVERY_SHAPE = %w[hello chunks].freeze
     KEPT, NEW, ONE = Shape.new(64, true), Shape.new(25, false), Shape.new(1, true)
     # The loads of each scenario, if no number of connections is given.
-    SHAPES = { "hello" => [KEPT, NEW, ONE], "chunks" => [KEPT, NEW, ONE], "plain" => [KEPT, NEW], "rails" => [KEPT, NEW],
+    SHAPES = { "hello" => [KEPT, NEW, ONE], "chunks" => [KEPT, NEW, ONE],
                "mixed" => [Shape.new(50, false), Shape.new(50, true), Shape.new(nil, true, 40)] }.tap { |it| it.default = [Shape.new(25, true), NEW] }.freeze
     FULL = [1, 25, 64, 100].freeze
     DOWNLOAD_BYTES = 10 * MEGABYTE
