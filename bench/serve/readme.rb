@@ -9,10 +9,10 @@ module Bench
     include Table
 
     # Scenario, key of the load, figure; a row whose load is in no result is left out.
-    ROWS = [%w[hello c64k rate], %w[hello c64k cpu], %w[hello c25n rate], %w[hello c25n cpu], %w[hello c1k rate], %w[hello c1k cpu], %w[chunks c64k rate], %w[plain c64k rate], %w[plain c25n rate],
-            %w[rails c64k rate], %w[rails c64k cpu], %w[rails c25n rate], %w[redmine c25n rate], %w[redmine c25n cpu]].freeze
+    ROWS = [%w[hello c64k rate], %w[hello c64k cpu], %w[hello c25n rate], %w[hello c25n cpu], %w[hello c1k rate], %w[hello c1k cpu], %w[chunks c64k rate], %w[plain c64k rate], %w[plain c25k rate],
+            %w[plain c25n rate], %w[rails c64k rate], %w[rails c64k cpu], %w[rails c25k rate], %w[rails c25k cpu], %w[rails c25n rate], %w[redmine c25n rate], %w[redmine c25n cpu]].freeze
     SHORT = { "hello" => "Rack, 27 bytes", "chunks" => "Rack, 1,300 pieces", "plain" => "Rails, `render plain`", "rails" => "Rails, a list of 24 records", "redmine" => "Redmine, `/`" }.freeze
-    LOADS = { "c64k" => "64 kept connections", "c25n" => "25 new connections", "c1k" => "one client" }.freeze
+    LOADS = { "c64k" => "64 kept connections", "c25k" => "25 kept connections", "c25n" => "25 new connections", "c1k" => "one client" }.freeze
     FIGURES = { "rate" => "requests/s", "cpu" => "CPU a request" }.freeze
     OWN = "paceline"
 
@@ -30,7 +30,8 @@ module Bench
 
     private
 
-    def servers = @combined.servers - [Servers::BASELINE]
+    # Without those that did not start in any of the runs.
+    def servers = @combined.servers.reject { |server| server == Servers::BASELINE || ROWS.none? { |scenario, key, figure| figure?(scenario, key, server, figure) } }
     def several? = @combined.generators.size > 1
 
     def rows
@@ -39,6 +40,8 @@ module Bench
         ["#{SHORT.fetch(scenario)}, #{LOADS.fetch(key)}: #{FIGURES.fetch(figure)}", *servers.map { |server| cell(load, server, figure) }, *(load.last if several?)]
       end
     end
+
+    def figure?(scenario, key, server, figure) = @combined.loads_of(scenario, key).any? { |load| @combined.range(load, server, "#{figure}_ratio").first.first }
 
     # The load of the generator that shows Paceline at its worst: where it has no figure, else the least requests/s, or the most CPU.
     def worst(scenario, key, figure)
