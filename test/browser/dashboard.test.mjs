@@ -22,7 +22,7 @@ test("it shows what the server does, as it does it", options, () => browse(async
   assert.equal(await page.locator("#live b, #live img").count(), 0)
   // A worker that dies is there a moment later, with a page of its own, and the mark on the charts.
   await ask("/die", { method: "POST" })
-  await page.waitForFunction(() => document.querySelector("#troubles a"))
+  await page.waitForFunction(() => document.querySelector("#incidents a"))
   await page.waitForFunction(() => document.querySelector("#requests .mark.incident"))
   await page.waitForFunction(() => document.querySelectorAll("#memory path.line").length > 0 && document.querySelectorAll("#hits path.line").length > 0)
   await page.waitForTimeout(Number(process.env.DASHBOARD_SECONDS ?? 4) * 1000)
@@ -40,7 +40,7 @@ test("it shows what the server does, as it does it", options, () => browse(async
   await page.waitForFunction(() => document.querySelector("#live .empty"))
   // The post-mortem.
   await page.emulateMedia({ colorScheme: "light" })
-  await page.locator("#troubles a").first().click()
+  await page.locator("#incidents a").first().click()
   await page.waitForURL(/\/incidents\/[0-9a-f]{8}$/)
   const words = await page.textContent("main")
   for (const said of ["POST /die", "killed by signal 9", "answered 502"]) assert.ok(words.includes(said), `“${said}” in ${words.slice(0, 1500)}`)

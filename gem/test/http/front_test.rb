@@ -236,7 +236,7 @@ class OutboundFrontTest < OutboundTest
   def test_each_failure_is_net_http_s_own
     egress = front
     {
-      'resolve; message="Name or service not known"' => [SocketError, "Failed to open TCP connection to api.test:81 (getaddrinfo: Name or service not known)"],
+      'resolve; message="Name or service not known"' => [SocketError, /\AFailed to open TCP connection to api.test:81 \(getaddrinfo.*: Name or service not known\)\z/],
       'connect; errno=111; address="192.0.2.1:81"; message="Connection refused"' => [Errno::ECONNREFUSED, /\AFailed to open TCP connection to api.test:81 \(Connection refused - connect\(2\) for /],
       'connect; errno=113; address="192.0.2.1:81"; message="No route"' => [Errno::EHOSTUNREACH, /No route to host/],
       "open_timeout" => [Net::OpenTimeout, /\AFailed to open TCP connection to api.test:81 \(/],
@@ -262,6 +262,23 @@ class OutboundFrontTest < OutboundTest
       egress.answers = []
     end
     assert_operator Paceline::HTTP::Denied, :<, SocketError
+  end
+
+  # Word for word, on this Ruby: with both address families asked at once (3.4 and newer), and one after the other.
+  def test_a_name_that_does_not_resolve_is_told_as_net_http_tells_it
+    egress = front
+    choices = Socket.respond_to?(:tcp_fast_fallback=) ? [true, false] : [nil]
+    choices.each do |both_at_once|
+      Socket.tcp_fast_fallback = both_at_once unless both_at_once.nil?
+      Paceline::HTTP.uninstall!
+      own = assert_raises(SocketError) { Net::HTTP.new("no-such-host.invalid", 81).get("/") }
+      Paceline::HTTP.install!
+      egress.answers = [failure(%(resolve; message="#{own.message[/: ([^:]*)\)\z/, 1]}"))]
+      told = assert_raises(SocketError) { Net::HTTP.new("no-such-host.invalid", 81).get("/") }
+      assert_equal [own.class, own.message], [told.class, told.message]
+    end
+  ensure
+    Socket.tcp_fast_fallback = true if Socket.respond_to?(:tcp_fast_fallback=)
   end
 
   def test_an_upstream_can_not_pose_as_the_front_s_word_twice

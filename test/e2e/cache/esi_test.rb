@@ -396,7 +396,7 @@ class EsiTest < Minitest::Test
   def test_the_log_has_the_number_of_fragments
     start("/page" => "#{include("/n/1")}#{include("/n/2")}")
     get("/page")
-    @server.wait_for(%r{"GET /page HTTP/1\.1" 200 .* fragments=2 })
+    @server.wait_for(%r{"GET /page HTTP/1\.1" 200 .* fragments=2\b})
     refute_match(%r{GET /n/1}, @server.output)
   end
 

@@ -77,7 +77,7 @@ class CacheScheduledTest < Minitest::Test
 
   def start(**options)
     env = @clock.env.merge("SALE" => @sale.to_i.to_s, "XDG_STATE_HOME" => File.join(@dir, "state"))
-    @server = serve(@dir, "-w", "1", env: env, **options)
+    @server = serve(@dir, "-w", "1", "--access-log-format", "combined", env: env, **options)
   end
 
   def get(path, headers = {}) = @server.get(path, headers)

@@ -47,6 +47,9 @@ class RollingRestartTest < Minitest::Test
     command
   end
 
+  # The generation of each server, as another one shows it.
+  def shown(front) = @fronts.map { |one| member(front, one)["status"]["generation"] }
+
   # Of each server the generation that serves.
   def numbers = @fronts.map { |front| generations(front)["generations"].find { |generation| generation["role"] == "current" }["number"] }
 
@@ -83,6 +86,16 @@ class RollingRestartTest < Minitest::Test
       assert_match(/: generation 2 serves after \S+ s; 0 of \d+ answers failed in 500ms\z/, ended)
     end
     assert_equal ["200 new", "200 old"], answers.uniq.sort
+  end
+
+  def test_the_others_show_at_once_what_a_restart_has_changed
+    fronts(2)
+    first, second = @fronts
+    assert_equal 0, command(second.dir, "restart", "--wait")[1]
+    assert_equal [1, 2], shown(first)
+    assert_equal 0, rolling(first, "--watch", "0s")[1]
+    assert_equal [2, 3], shown(first)
+    assert_equal [2, 3], shown(second)
   end
 
   def test_it_stops_at_the_first_that_fails

@@ -24,7 +24,7 @@ class ForwardedTest < Minitest::Test
     server = start
 
     assert_equal "192.0.2.9|https|on|shop.test|443|shop.test|6.6.6.6, 192.0.2.9|https|", server.get("/", PROXY).body
-    server.wait_for(/^192.0.2.9 - - /)
+    server.wait_for(/^192\.0\.2\.9 "/)
     forwarded = { "Host" => "shop.test", "Forwarded" => "for=6.6.6.6, for=192.0.2.9;proto=https;host=www.test" }
     assert_equal "192.0.2.9|https|on|www.test|443|shop.test|||for=192.0.2.9;proto=https;host=www.test", server.get("/", forwarded).body
     both = PROXY.merge("Forwarded" => "for=6.6.6.6;proto=http;host=evil.test")

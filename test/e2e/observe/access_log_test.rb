@@ -1,4 +1,4 @@
-# What is said of each request afterwards: the access log in both formats, Server-Timing.
+# What is said of each request afterwards: the access log in its formats, Server-Timing.
 require_relative "../support/scenario"
 require_relative "../support/wire"
 require "json"
@@ -24,8 +24,17 @@ class AccessLogTest < Minitest::Test
 
   def start(*arguments) = @server = serve(@dir = app("config.ru" => APP, "public/file.txt" => "file", "log/.keep" => ""), "-t", "1", "--compress=false", *arguments)
 
-  def test_combined_lines
+  def test_a_developer_reads_short_lines
     start
+    @server.get("/path?q=%22", "Referer" => "http://from.test/")
+    @server.wait_for(%r{^127\.0\.0\.1 "GET /path\?q=%22 HTTP/1\.1" 200 6 \d+\.\dms( queue=\S+)?$})
+    start("-e", "production")
+    @server.get("/path")
+    @server.wait_for(%r{^127\.0\.0\.1 - - \[.* "GET /path HTTP/1\.1" 200 6 "-" "Ruby" queue=.*$})
+  end
+
+  def test_combined_lines
+    start("--access-log-format", "combined")
     @server.get("/path?q=%22", "Referer" => "http://from.test/", "User-Agent" => "agent \"x\"\\")
     time = %r{\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]}
     number = /\d+\.\dms/
@@ -72,7 +81,7 @@ class AccessLogTest < Minitest::Test
   def test_a_file_for_the_lines_and_none_at_all
     start("--access-log", "log/access.log")
     @server.get("/there")
-    eventually { File.exist?("#{@dir}/log/access.log") && File.read("#{@dir}/log/access.log").include?("GET /there") }
+    eventually { File.exist?("#{@dir}/log/access.log") && File.read("#{@dir}/log/access.log").match?(/^\S+ - - \[.*"GET \/there HTTP.* total=/) }
     refute_includes @server.output, "GET /there"
     start("--log-requests=false")
     @server.get("/there")

@@ -37,7 +37,7 @@ class DashboardTest < Minitest::Test
     watch(server, "/events") do |events|
       eventually_in(events) { |parts| parts["live"]&.include?("GET /wait/%3Cb%3E") }
       server.workers.each { |pid| Process.kill(:KILL, pid) }
-      eventually_in(events) { |parts| parts["troubles"]&.match?(/href="\/incidents\/\h{8}".*worker-died/) }
+      eventually_in(events) { |parts| parts["incidents"]&.match?(/href="\/incidents\/\h{8}".*worker-died/) }
       eventually_in(events) { |parts| parts["requests"]&.include?("class=\"mark incident\"") }
     end
     gate.open
@@ -56,6 +56,11 @@ class DashboardTest < Minitest::Test
     refute_includes page, "secret"
     overview = fetch(server, "/")
     assert_match(/href="\/errors\/#{raised["id"]}".*RuntimeError: no such luck \(GET \/raise\).*3 times/, overview)
+    # An incident is the same there and in the terminal, and this is none.
+    assert_includes overview, "No incidents."
+    table, = command(server.dir, "incidents")
+    assert_match(/\ANo incidents\.\n\nRequests that failed in the application:\n.*^#{raised["id"]}  .*RuntimeError: no such luck \(GET \/raise\) \(3 times\)$/m, table)
+    assert_match(/RuntimeError: no such luck.*^Backtrace\n.*config\.ru:3/m, command(server.dir, "incidents", raised["id"])[0])
     assert_equal "404", Net::HTTP.get_response(URI("http://127.0.0.1:#{port(server)}/errors/ffffffff")).code
   end
 

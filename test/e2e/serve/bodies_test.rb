@@ -27,7 +27,7 @@ class BodiesTest < Minitest::Test
 
   SENT = Random.new(1).bytes(200_000).freeze
 
-  def setup = start(files: { "sent.bin" => SENT })
+  def setup = start("--access-log-format", "combined", files: { "sent.bin" => SENT })
 
   def closed(name) = Integer(ask("/closed?#{name}").body)
 

@@ -1,9 +1,10 @@
 # WebSockets as a library on the full hijack would serve them: handshake, messages both ways, both ends of a close.
-require_relative "../support/scenario"
+require_relative "../support/control"
 require_relative "../support/web_socket"
 
 class WebsocketTest < Minitest::Test
   include Scenario
+  include Control
 
   APP = <<~'RUBY'
     require "digest"
@@ -60,6 +61,24 @@ class WebsocketTest < Minitest::Test
     assert_equal "plain", @server.get("/").body
   ensure
     sockets.each(&:close)
+  end
+
+  def test_sockets_are_spread_over_the_workers_and_status_shows_them
+    server = serve(app("config.ru" => APP), "-w", "3", "-t", "1")
+    busy = -> { control(server, "/status")["sites"].values.first["queue"]["busy"] }
+    open = lambda do |count|
+      Array.new(count) { WebSocket.new("ws://127.0.0.1:#{server.port}/").tap { eventually("its thread") { busy.call.zero? } } }
+    end
+    hijacked = -> { generations(server)["generations"].flat_map { |generation| generation["workers"].map { |worker| worker["hijacked"] } } }
+    sockets = open.call(9)
+    assert_equal [3, 3, 3], hijacked.call
+    assert_equal 3, command(server.dir, "status")[0].scan(%r{ 0/1, 3 hijacked \(WebSockets\)$}).size
+    sockets.each(&:close)
+    eventually("their ends") { hijacked.call == [0, 0, 0] }
+    sockets = open.call(2)
+    assert_equal [0, 1, 1], hijacked.call.sort
+  ensure
+    sockets&.each(&:close)
   end
 
   def test_a_client_that_goes_without_a_word_ends_the_app_s_side

@@ -61,7 +61,7 @@ function client(id, more) {
   const backchannel = uri && { backchannel_logout_uri: uri, backchannel_logout_session_required: true }
   return {
     client_id: id, client_secret: `secret-of-${id}`, redirect_uris: [`${site}/.paceline/sso/callback`],
-    post_logout_redirect_uris: [`${site}/`],
+    post_logout_redirect_uris: [`${site}/`, `${site}/.paceline/sso/signed-out`],
     grant_types: ["authorization_code", "refresh_token"], response_types: ["code"], ...backchannel, ...more,
   }
 }

@@ -296,6 +296,18 @@ class ServerKerberosTest < Minitest::Test
     assert_signed_in "alice", browser().get("/", "Cookie" => cookie)
   end
 
+  def test_after_the_logout_a_page_says_so_and_signs_in_again
+    kerberos
+    browser = browser(ticket: true)
+    browser.get("/")
+    stolen = browser.cookies.map { |pair| pair.join("=") }.join("; ")
+    page = browser.follow(browser.open("/.paceline/sso/logout"))
+    assert_equal "200", page.code
+    assert_includes page.body, "You are signed out"
+    assert_equal "401", browser().get("/", "Cookie" => stolen).code
+    assert_signed_in "alice", browser.follow(browser.open(page.body[/<a href="([^"]+)">Sign in again</, 1]))
+  end
+
   # Two servers with one store: who has signed in at one is known to the other, and signed out of both.
   def test_several_machines_share_their_sessions
     flunk "redis-server missing: bin/setup test" if Front.programs("redis-server").any?
@@ -351,7 +363,7 @@ class ServerKerberosTest < Minitest::Test
     @server.wait_for(/page=3/)
     [*tokens, *browser.cookies.values, *browser.proofs].each { |secret| refute_includes @server.output, secret[0, 60] }
     lines = @server.output.lines.grep(/page=[13]/)
-    assert lines.all? { |line| line.scan("alice") == ["alice"] && line.start_with?("127.0.0.1 - alice [") }, lines.join
+    assert lines.all? { |line| line.scan("alice") == ["alice"] && line.match?(/\A127\.0\.0\.1 ".* user=alice\b/) }, lines.join
   end
 
   private

@@ -211,6 +211,25 @@ class ServerOpenidTest < Minitest::Test
     refute_equal "200", thief.open("/").code, "the session is gone, not only its cookie"
   end
 
+  # The provider asks whether that is meant, and leads back.
+  def log_out(browser)
+    page = browser.follow(browser.open(LOGOUT))
+    action, secret = page.body[/action="([^"]+)"/, 1], page.body[/name="xsrf" value="([^"]+)"/, 1]
+    browser.follow(browser.post(URI.join(@provider.issuer, action).to_s, { "xsrf" => secret, "logout" => "yes" }))
+  end
+
+  def test_after_the_logout_a_page_says_so_and_signs_in_again
+    site
+    browser = signed_in
+    page = log_out(browser)
+    assert_equal ["200", "/.paceline/sso/signed-out"], [page.code, URI(browser.last.to_s).path]
+    assert_includes page.body, "You are signed out"
+    again = page.body[/<a href="([^"]+)">Sign in again</, 1]
+    assert_signed_in "alice", browser.sign_in_as("alice", browser.open(again))
+    # One who is signed in has nothing to do there.
+    assert_equal "/", browser.open("/.paceline/sso/signed-out")["location"]
+  end
+
   def test_another_site_can_not_sign_somebody_out
     site
     browser = signed_in

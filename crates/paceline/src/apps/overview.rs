@@ -116,6 +116,8 @@ pub struct WorkerView {
     pub busy: usize,
     /// Streams beside these.
     pub streams: usize,
+    /// Connections that the app has taken over, such as WebSockets.
+    pub hijacked: usize,
 }
 
 #[cfg(test)]
@@ -132,6 +134,7 @@ impl WorkerView {
             answered: 5,
             busy: 2,
             streams: 1,
+            hijacked: 0,
         }
     }
 }

@@ -85,6 +85,17 @@ impl Cluster {
         }
     }
 
+    /// Asks what is closed on all fronts, which may have changed a moment ago. Why that is not known, if it is not.
+    pub async fn hear_closed(&self) -> Option<String> {
+        match self.link.closed().await {
+            Ok((version, sites)) => {
+                self.heard_closed(&version, &sites).await;
+                self.trouble()
+            }
+            Err(why) => Some(why),
+        }
+    }
+
     /// What Valkey has. It may have lost the last change, or everything; then it gets it back.
     pub(super) async fn heard_closed(&self, version: &str, sites: &str) {
         let (known, known_sites) = {
@@ -140,7 +151,7 @@ impl Cluster {
             own.close(&closing.sites);
         }
         drop(closing);
-        self.news.notify_one();
+        self.has_news();
     }
 
     /// Closes a site on all fronts, or all sites, or opens them: `notice` is None. The number of the change, which the others

@@ -3,7 +3,10 @@
 
 use std::{
     mem,
-    sync::{atomic::Ordering::Relaxed, Arc},
+    sync::{
+        atomic::Ordering::{Relaxed, SeqCst},
+        Arc,
+    },
     time::{Duration, Instant},
 };
 
@@ -30,7 +33,7 @@ impl Cluster {
         let interval = (self.settings.partition_ttl / 5).min(Duration::from_secs(1));
         let ttl = self.settings.partition_ttl.as_millis() as u64;
         loop {
-            let asked = now();
+            let (asked, beat) = (now(), self.begun.fetch_add(1, SeqCst) + 1);
             let question = self.follower.lock().ask(asked);
             match self.link.beat(asked, |since| self.myself(since), ttl, &self.closed_text()).await {
                 Ok(answer) => {
@@ -42,6 +45,7 @@ impl Cluster {
                     self.heard_closed(&answer.closed, &answer.closed_sites).await;
                     self.heard_order(&answer.order, asked, answer.order_left);
                     self.reached();
+                    self.told.send_replace(beat);
                     sleep(SPACE).await;
                     let _ = timeout(interval, self.news.notified()).await;
                 }

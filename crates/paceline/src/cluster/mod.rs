@@ -26,7 +26,10 @@ mod tier;
 use std::{
     path::{Path, PathBuf},
     sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
         Arc, OnceLock,
     },
     time::{Duration, Instant},
@@ -37,7 +40,7 @@ use cache::store::How;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{mpsc::UnboundedReceiver, Notify},
+    sync::{mpsc::UnboundedReceiver, watch, Notify},
     task::AbortHandle,
 };
 
@@ -59,7 +62,7 @@ pub use rolling::NotBegun;
 pub use settings::{Settings, SharedCache};
 pub use tier::TierFigures;
 
-/// What the last words to the others may take.
+/// What the last words to the others may take; and how long somebody waits until they have heard of a change.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The others are told how this front is doing not more often than this.
@@ -80,6 +83,9 @@ pub struct Cluster {
     event_loop: OnceLock<Handle>,
     /// Something was applied that others may wait for.
     news: Notify,
+    /// How often this front has begun to say how it is doing, and the last of these times that has reached Valkey.
+    begun: AtomicU64,
+    told: watch::Sender<u64>,
     /// The server answers again, or does not.
     reach: Mutex<Reach>,
     /// Where it was when it answered last, if it can be at several places.
@@ -151,6 +157,8 @@ impl Cluster {
             own: OnceLock::new(),
             event_loop: OnceLock::new(),
             news: Notify::new(),
+            begun: AtomicU64::new(0),
+            told: watch::Sender::default(),
             reach: Mutex::new(Reach::Unknown),
             primary: Mutex::default(),
             back: Notify::new(),
@@ -266,6 +274,22 @@ impl Cluster {
             status: self.status(),
             restart: self.restart.lock().clone(),
             ..self.me.clone()
+        }
+    }
+
+    /// Something has changed that the others are to know now.
+    fn has_news(&self) {
+        *self.status.lock() = None;
+        self.news.notify_one();
+    }
+
+    /// Tells the others how this front is doing now. Returns when Valkey has it, or cannot be reached.
+    pub async fn tell(&self) {
+        let beat = self.begun.load(SeqCst) + 1;
+        let mut told = self.told.subscribe();
+        self.has_news();
+        if self.is_reached() {
+            let _ = tokio::time::timeout(LAST_WORDS, told.wait_for(|last| *last >= beat)).await.is_ok();
         }
     }
 

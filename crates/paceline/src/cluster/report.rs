@@ -84,16 +84,22 @@ impl Cluster {
         }
     }
 
-    /// The cluster as this front sees it.
+    /// The cluster as this front sees it now.
     pub async fn report(&self) -> Value {
+        let trouble = self.hear_closed().await;
         let found = self.link.members().await;
-        let trouble = found.as_ref().err().cloned().or_else(|| self.trouble());
+        let trouble = found.as_ref().err().cloned().or(trouble);
         let (at, behind, lease) = {
             let follower = self.follower.lock();
             (follower.at().cloned().unwrap_or_default(), follower.behind(), follower.lease())
         };
         let now = now();
-        let members = found.unwrap_or_default();
+        let mut members = found.unwrap_or_default();
+        // Of itself it knows more than it has said a moment ago.
+        *self.status.lock() = None;
+        for seen in members.iter_mut().filter(|seen| seen.member.id == self.me.id) {
+            seen.member = self.myself(self.link.asked_since().unwrap_or(now));
+        }
         let end = members.iter().map(|seen| seen.member.applied).max().unwrap_or(0).max(at.number + behind);
         let version = self.closed_version().number;
         json!({

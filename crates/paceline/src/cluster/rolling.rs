@@ -82,6 +82,6 @@ impl Cluster {
     /// How it goes on with its order: the others hear it at once.
     pub fn restart_is(&self, progress: RestartProgress) {
         *self.restart.lock() = Some(progress);
-        self.news.notify_one();
+        self.has_news();
     }
 }

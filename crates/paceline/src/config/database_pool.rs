@@ -12,20 +12,15 @@ const BY_RAILS: usize = 5;
 pub fn advice(site: &SiteConfig) -> Option<String> {
     let text = fs::read_to_string(site.root.join("config/database.yml")).ok()?;
     let pool = pool_of(&text, site)?;
-    let (threads, streams, name) = (site.threads, site.stream_threads, &site.name);
-    let all = threads + streams;
-    if threads > pool {
-        return Some(format!(
-            "warning site {name}: each worker has {threads} threads, and config/database.yml a pool of {pool}: requests wait for a \
-             connection, and fail after 5 s. Set it to {all}{}\n",
-            if streams > 0 { " (with stream_threads)" } else { "" }
-        ));
-    }
-    (all > pool).then(|| {
+    let SiteConfig { threads, stream_threads, name, .. } = site;
+    (*threads > pool).then(|| {
+        let streams = match stream_threads {
+            0 => String::new(),
+            streams => format!("; to {} if streams use the database", threads + streams),
+        };
         format!(
-            "notice  site {name}: a worker runs {threads} threads and up to {streams} for streams, and config/database.yml has a pool of \
-             {pool}: if streams use the database, set it to {all}, or stream_threads to {}\n",
-            pool - threads
+            "warning site {name}: each worker has {threads} threads, and config/database.yml a pool of {pool}: requests wait for a \
+             connection, and fail after 5 s. Set it to {threads}{streams}\n"
         )
     })
 }

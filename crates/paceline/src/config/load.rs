@@ -313,7 +313,7 @@ fn settle(
         upgrade_timeout: server.time("upgrade_timeout"),
         shutdown_delay: server.time("shutdown_delay"),
         traces: resolve::traces(&server),
-        log: sources.log(),
+        log: sources.log(&sites),
         client: resolve::client(&server),
         sites,
         sites_dir,

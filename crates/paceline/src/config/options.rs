@@ -434,9 +434,9 @@ static OPTIONS: &[Opt] = &[
 
     Opt::new(Server, LOGS, "log_requests", Kind::Bool,
         "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),
-    Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json"]),
-        "Apache's combined format followed by durations, or one JSON object per line.")
-        .preset(Unset("combined; json if `log_format` is json")).flag("access-log-format"),
+    Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json", "short"]),
+        "Apache's combined format followed by durations; one JSON object per line; or a short line for people.")
+        .preset(Unset("combined; json if `log_format` is json; short for one application in development, unless `access_log` names a file")).flag("access-log-format"),
     Opt::new(Server, LOGS, "log_format", Kind::Enum(&["text", "json"]),
         "Format of the server's events and of the applications' output: plain lines, or one JSON object per line, with the name of the event.")
         .fixed("text").flag("log-format"),

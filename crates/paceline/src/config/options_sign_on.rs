@@ -21,7 +21,7 @@ pub static SIGN_ON_OPTIONS: &[Opt] = &[
         `\"{name}@example.com\"` for a `base` of `dc=example,dc=com`), `group_base`, `person_filter`, `name_attribute`, `group_attribute`, `starttls`, `ca_file`, `timeout` (`\"5s\"`), `cache` (`\"60s\"`), \
         `prompt` |\n\
         | `oidc` | OpenID Connect: `issuer`, `client_id`, `client_secret_file`, `scopes` (`[\"profile\", \"email\"]`), `name_claim` (`\"preferred_username\"`), \
-        `groups_claim`, `ca_file`, `after_logout` (`\"/\"`) |\n\
+        `groups_claim`, `ca_file`, `after_logout` (a path; without it a page says that one is signed out) |\n\
         | `otherwise` | what a visitor gets who has proved nothing: `\"app\"` (the application, without a user), `\"oidc\"`, `\"basic\"` or `\"refuse\"`. Default: `\"oidc\"` \
         if it is set, else `\"basic\"` if that is set, else `\"refuse\"` |\n\
         | `allow` | who may come in: `\"group:NAME\"`, `\"user:NAME\"`, `\"realm:NAME\"`; one of them is enough. Default: everybody who has signed in |\n\

@@ -112,8 +112,13 @@ impl Sources<'_> {
         TrustedProxies::new(&view.list("trusted_proxies"), view.given("trusted_proxies").is_some())
     }
 
-    pub fn log(&self) -> LogConfig {
+    /// `sites`: those of the settings; none, or several, where a folder has them.
+    pub fn log(&self, sites: &[SiteConfig]) -> LogConfig {
         let view = self.server();
+        let access_path = view.path("access_log");
+        // A developer reads the terminal; what is read by programs stays as programs know it.
+        let is_read = access_path.is_none()
+            && matches!(sites, [only] if only.environment == "development" && only.upstream.is_none());
         let format = match view.text("log_format").as_deref() {
             Some("json") => LogFormat::Json,
             _ => LogFormat::Text,
@@ -121,13 +126,15 @@ impl Sources<'_> {
         let access_format = match (view.bool("log_requests"), view.text("access_log_format").as_deref()) {
             (false, _) => AccessLogFormat::Off,
             (true, Some("json")) => AccessLogFormat::Json,
+            (true, Some("short")) => AccessLogFormat::Short,
             (true, None) if format == LogFormat::Json => AccessLogFormat::Json,
+            (true, None) if is_read => AccessLogFormat::Short,
             (true, _) => AccessLogFormat::Combined,
         };
         LogConfig {
             format,
             access_format,
-            access_path: view.path("access_log"),
+            access_path,
             app_path: view.path("app_log"),
             max_size: view.number_or_off("log_max_size"),
             keep: view.count("log_keep"),

@@ -1,4 +1,4 @@
-//! The access log: one line an exchange, Apache combined or JSON, with the timeline's durations.
+//! The access log: one line an exchange, Apache combined or JSON with the timeline's durations, or a short one for people.
 //! It never waits for the disk or terminal: lines go to `log`.
 
 use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
@@ -15,12 +15,16 @@ use crate::{
     support::clock::Micros,
 };
 
+/// Time in the queue from which a short line tells it.
+const LONG_QUEUE: Micros = 10_000;
+
 /// The line, without its line end. `Off` has none.
 pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: Ending) -> Option<String> {
     match format {
         AccessLogFormat::Off => None,
         AccessLogFormat::Combined => Some(combined(head, exchange, ending)),
         AccessLogFormat::Json => Some(json(head, exchange, ending)),
+        AccessLogFormat::Short => Some(short(head, exchange, ending)),
     }
 }
 
@@ -52,19 +56,56 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(counters) = exchange.counters.get() {
         let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
     }
+    notes(&mut line, exchange, ending, Told::All);
+    line
+}
+
+/// What a developer reads in a terminal.
+fn short(head: &Head, exchange: &Exchange, ending: Ending) -> String {
+    let timeline = &exchange.timeline;
+    let mut line = format!(
+        "{} \"{} {} {:?}\" {} {} {}",
+        remote(exchange),
+        head.method,
+        escape(&head.uri.to_string()),
+        head.version,
+        ending.status,
+        ending.bytes,
+        millis(timeline.total()),
+    );
+    if let Some(user) = &exchange.user {
+        let _ = write!(line, " user={}", word(user.name()));
+    }
+    if let Some(queue) = timeline.queue().filter(|queue| *queue >= LONG_QUEUE) {
+        let _ = write!(line, " queue={}", millis(queue));
+    }
+    notes(&mut line, exchange, ending, Told::Notable);
+    line
+}
+
+/// What is told of a request besides.
+#[derive(PartialEq)]
+enum Told {
+    All,
+    /// Only what few requests have.
+    Notable,
+}
+
+fn notes(line: &mut String, exchange: &Exchange, ending: Ending, told: Told) {
+    let is_told = |is_notable: bool| is_notable || told == Told::All;
     if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
         let _ = write!(line, " outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0);
     }
     if let Some(fragments) = &exchange.fragments {
         let _ = write!(line, " fragments={}", fragments.load(Relaxed));
     }
-    if let Some(site) = &exchange.site {
+    if let Some(site) = exchange.site.as_ref().filter(|_| is_told(false)) {
         let _ = write!(line, " site={}", site.name);
     }
     if let Some(upstream) = &exchange.upstream {
         let _ = write!(line, " upstream={upstream}");
     }
-    if let Some(cache) = &exchange.cache {
+    if let Some(cache) = exchange.cache.as_ref().filter(|cache| is_told(cache.hit || cache.collapsed)) {
         let _ = write!(line, " cache={}", cache.words());
     }
     if let Some(crawler) = exchange.crawler() {
@@ -76,7 +117,6 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(note) = &exchange.note {
         let _ = write!(line, " note=\"{}\"", escape(note));
     }
-    line
 }
 
 fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
@@ -221,6 +261,21 @@ mod tests {
              queue=0.2ms app=12.4ms total=13.1ms chunks=1 gc=0.3ms site=shop",
                 local_time(1_700_000_000.25, "%d/%b/%Y:%H:%M:%S %z")
             )
+        );
+    }
+
+    #[test]
+    fn short_lines_have_what_a_developer_needs_and_notes_where_there_is_something_to_say() {
+        let ending = Ending { status: 200, bytes: 12, complete: true, broken: false };
+        let short = |exchange: &Exchange, ending| line(AccessLogFormat::Short, &head(), exchange, ending).unwrap();
+        let mut exchange = exchange();
+        assert_eq!(short(&exchange, ending), "192.0.2.7 \"GET /a?b=%22c HTTP/1.1\" 200 12 13.1ms");
+        exchange.timeline.handed_over = exchange.timeline.queued + LONG_QUEUE;
+        exchange.note = Some("queue full".into());
+        let cut = Ending { complete: false, ..ending };
+        assert_eq!(
+            short(&exchange, cut),
+            "192.0.2.7 \"GET /a?b=%22c HTTP/1.1\" 200 12 13.1ms queue=10.0ms cut=1 note=\"queue full\""
         );
     }
 

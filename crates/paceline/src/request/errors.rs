@@ -173,6 +173,12 @@ pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, senten
     page_response(status, content_type, body)
 }
 
+/// Where a browser arrives that has signed out.
+pub fn signed_out(head: &Parts, sign_in: &str) -> Answer {
+    let (content_type, body) = pages::signed_out(accept(head), sign_in);
+    page_response(StatusCode::OK, content_type, body)
+}
+
 /// A host that no site answers. In development a list of those there are.
 pub fn unknown_host(front: &Front, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
     exchange.note = Some(format!("no site for host {host}"));

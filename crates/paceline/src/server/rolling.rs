@@ -45,7 +45,9 @@ pub async fn restart(front: Arc<Front>, order: RestartOrder) {
         return tell(RestartState::Nothing, &format!("serves no application{which}"));
     }
     tell(RestartState::Restarting, "");
-    let generations = match all_serve(&applications).await {
+    let served = all_serve(&applications).await;
+    front.samples.look_at_apps(&front).await;
+    let generations = match served {
         Ok(generations) => generations,
         Err(why) => return tell(RestartState::Failed, &why),
     };

@@ -7,11 +7,9 @@ module Paceline
       PARAMETER = /;\s*([a-z_]+)=("(?:[^"\\]|\\.)*"|[^;\s]+)/
       # Since net-http 0.3 a connection is opened by TCPSocket.open, whose errors name the address in another way.
       QUOTED = Net::HTTP::VERSION >= "0.3"
-      # What TCPSocket says was asked for an address; since Ruby 3.4 it asks for both families at once.
-      RESOLVER = RUBY_VERSION >= "3.4" ? "getaddrinfo(3)" : "getaddrinfo"
       # Those of a connection that is not there yet.
       OPENING = %w[resolve connect open_timeout tls proxy].freeze
-      private_constant :PARAMETER, :QUOTED, :RESOLVER, :OPENING
+      private_constant :PARAMETER, :QUOTED, :OPENING
 
       class << self
         # What to raise for this value of Paceline-Egress-Error.
@@ -60,7 +58,13 @@ module Paceline
 
         def resolve(destination, message)
           kind = defined?(Socket::ResolutionError) ? Socket::ResolutionError : SocketError
-          kind.new(failed(destination, "#{RESOLVER}: #{message || "Name or service not known"}"))
+          kind.new(failed(destination, "#{resolver}: #{message || "Name or service not known"}"))
+        end
+
+        # What TCPSocket says was asked for an address: another function if it asks for both families at once, as Ruby 3.4 and newer do
+        # unless that is turned off.
+        def resolver
+          Socket.respond_to?(:tcp_fast_fallback) && Socket.tcp_fast_fallback ? "getaddrinfo(3)" : "getaddrinfo"
         end
 
         def connect(destination, facts)

@@ -8,6 +8,10 @@ require_relative "tuning"
 module Paceline
   module Server
     class AppLoader
+      # The gem's own libraries.
+      LIBRARIES = File.expand_path("../..", __dir__)
+      private_constant :LIBRARIES
+
       # Whether this process has the application from here: then it is one of the server's own.
       def self.loads? = @loads
 
@@ -15,12 +19,22 @@ module Paceline
         @loads = true
       end
 
-      def self.set_up_bundler(gemfile, root)
-        return if gemfile.to_s.empty?
-        ENV["BUNDLE_GEMFILE"] = File.expand_path(gemfile, root)
-        require "bundler"
-        Bundler.setup
+      # The bundle, if there is a Gemfile; and this gem's libraries, which an application that runs here may require without having the
+      # gem installed.
+      def self.set_up_libraries(gemfile, root)
+        unless gemfile.to_s.empty?
+          ENV["BUNDLE_GEMFILE"] = File.expand_path(gemfile, root)
+          require "bundler"
+          Bundler.setup
+        end
+        $LOAD_PATH << LIBRARIES unless $LOAD_PATH.include?(LIBRARIES) || gem_installed?
       end
+
+      # One in the bundle, or where RubyGems looks: its libraries are the application's. RubyGems would find it only after the load path.
+      def self.gem_installed?
+        defined?(::Gem::Specification) && ::Gem::Specification.find_all_by_name("paceline").any?
+      end
+      private_class_method :gem_installed?
 
       attr_reader :app, :root, :kind
 
@@ -47,7 +61,7 @@ module Paceline
         unless @environment.empty?
           ENV["RACK_ENV"] = ENV["RAILS_ENV"] = ENV["APP_ENV"] = @environment
         end
-        step("bundler") { set_up_bundler }
+        step("bundler") { self.class.set_up_libraries(@gemfile, @root) }
       end
 
       # `given`: an application that needs no file, as config/puma.rb may have one.
@@ -74,10 +88,6 @@ module Paceline
         @on_step.call(name, "begin")
         yield
         @on_step.call(name, "done")
-      end
-
-      def set_up_bundler
-        self.class.set_up_bundler(@gemfile, @root)
       end
 
       def boot(given)

@@ -10,8 +10,27 @@ module Paceline
       def disconnect
         return unless defined?(::ActiveRecord::Base)
         handler = ::ActiveRecord::Base.connection_handler
-        every_role = ([::ActiveRecord::VERSION::MAJOR, ::ActiveRecord::VERSION::MINOR] <=> [7, 1]) >= 0
-        every_role ? handler.clear_all_connections!(:all) : handler.clear_all_connections!
+        every_role? ? handler.clear_all_connections!(:all) : handler.clear_all_connections!
+      end
+
+      # The size of the pool from which what this thread runs holds a connection: itself, or the thread of ActionController::Live that runs its
+      # action, which has its `channel`. Nil: it holds none, or it can't be told.
+      def held_pool_size(channel)
+        return unless defined?(::ActiveRecord::Base)
+        handler = ::ActiveRecord::Base.connection_handler
+        pools = every_role? ? handler.connection_pool_list(:all) : handler.connection_pool_list
+        pools.find { |pool| pool.connections.any? { |connection| held?(connection.owner, channel) } }&.size
+      rescue StandardError # of another version's
+        nil
+      end
+
+      def held?(owner, channel)
+        owner.equal?(Thread.current) || (owner.is_a?(Thread) && owner[:paceline_channel].equal?(channel))
+      end
+
+      # What Rails asked for a role since 7.1.
+      def every_role?
+        ([::ActiveRecord::VERSION::MAJOR, ::ActiveRecord::VERSION::MINOR] <=> [7, 1]) >= 0
       end
     end
   end

@@ -105,7 +105,7 @@ module Paceline
           unless asked["environment"].to_s.empty? || @adopted
             ENV["RACK_ENV"] = ENV["RAILS_ENV"] = ENV["APP_ENV"] = asked["environment"]
           end
-          AppLoader.set_up_bundler(asked["gemfile"], asked["root"]) unless @adopted
+          AppLoader.set_up_libraries(asked["gemfile"], asked["root"]) unless @adopted
           read_hooks(asked, asked["puma_config"].delete_prefix(File.join(asked["root"], "")))
         end
         ForkedChild.leave if ForkedChild.here?

@@ -194,14 +194,17 @@ module Paceline
         each = @body.respond_to?(:each)
         raise InvalidResponse, "the body has neither to_ary, each nor call" unless each || callable?
         immediate = immediate?(headers)
-        head = Frames.head(number, @status, immediate || !each || live? ? Frames::STREAM : 0, headers)
+        leaves_count = immediate || !each || live?
+        head = Frames.head(number, @status, leaves_count ? Frames::STREAM : 0, headers)
         @gatherer = Gatherer.new(@channel, number, head, immediate: immediate)
+        @channel.worker.check_pool(@channel, @env) if leaves_count
         if each
           @gatherer.add_all(@body)
         else
           @body.call(Stream.new(@gatherer, @env["rack.input"]))
         end
         @gatherer.finish
+        @channel.worker.check_pool(@channel, @env) if leaves_count
         if @gatherer.sent? || other_length?(headers, @gatherer.pending.bytesize)
           tell_record if @gatherer.sent?
           end_stream(Frames::END_)

@@ -130,6 +130,18 @@ module Paceline
         [ours, mailbox]
       end
 
+      # Says once that streams hold connections to the database, and that all that there may be at once would want more than the pool has.
+      def check_pool(channel, env)
+        streams = @settings["stream_threads"].to_i
+        return if @pool_checked || streams.zero?
+        size = Database.held_pool_size(channel) or return
+        @pool_checked = true
+        return if size >= @size + streams
+        warn "paceline: #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]} is a stream and holds a connection to the database as long as it lasts. This worker has " \
+             "#{@size} threads and up to #{streams} streams, and the pool #{size} connections: set the pool in config/database.yml to #{@size + streams}, or " \
+             "stream_threads to #{[size - @size, 0].max} (docs/streams.md)"
+      end
+
       # A frame from the front that makes no sense: nothing that follows can be trusted.
       def broken(error)
         warn "paceline worker #{@index}: #{error.class}: #{error.message}"

@@ -137,7 +137,7 @@ class FakeEgress
   rescue Refused => e
     fail_with(socket, 502, e.message)
   rescue SocketError => e
-    fail_with(socket, 502, %(resolve; message="#{e.message.delete_prefix("getaddrinfo: ")}"))
+    fail_with(socket, 502, %(resolve; message="#{e.message[/getaddrinfo(?:\(3\))?: (.*)\z/m, 1] || e.message}"))
   rescue Errno::ECONNREFUSED => e
     reached = URI(members["proxy"] || target)
     fail_with(socket, 502, %(connect; errno=#{e.errno}; address="#{reached.hostname}:#{reached.port}"; message="Connection refused"))

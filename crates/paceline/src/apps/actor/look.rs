@@ -61,6 +61,7 @@ fn view(role: Role, generation: &Generation, tallies: &[Tally]) -> GenerationVie
                 answered: tally.map_or(0, |tally| tally.answered),
                 busy: tally.map_or(0, |tally| tally.busy),
                 streams: tally.map_or(0, |tally| tally.streams),
+                hijacked: tally.map_or(0, |tally| tally.hijacked),
             }
         })
         .collect();

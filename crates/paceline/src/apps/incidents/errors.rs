@@ -64,6 +64,7 @@ impl Failed {
             "path": self.path,
             "request": self.request,
             "status": self.status,
+            "what": self.what(),
             "class": self.class,
             "message": self.message,
             "file": self.file,

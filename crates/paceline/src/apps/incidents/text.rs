@@ -54,15 +54,21 @@ pub fn table(incidents: &[Incident], zone: &TimeZone) -> String {
     if incidents.is_empty() {
         return "No incidents.\n".into();
     }
-    let rows: Vec<[String; 5]> = incidents
-        .iter()
-        .map(|one| {
-            let times = if one.times > 1 { format!(" ({} times)", one.times) } else { String::new() };
-            let what = one.what.lines().next().unwrap_or_default();
-            [one.id.clone(), when(one.last, zone), one.kind.as_str().into(), one.site.clone(), format!("{what}{times}")]
-        })
-        .collect();
-    let heads = ["id", "when", "kind", "site", "what"];
+    let row = |one: &Incident| {
+        let what = often(&one.what, one.times);
+        [one.id.clone(), when(one.last, zone), one.kind.as_str().into(), one.site.clone(), what]
+    };
+    columns(["id", "when", "kind", "site", "what"], incidents.iter().map(row).collect())
+}
+
+/// What happened, in one line, and how often.
+pub fn often(what: &str, times: u64) -> String {
+    let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
+    format!("{}{times}", what.lines().next().unwrap_or_default())
+}
+
+/// Rows below their headings.
+pub fn columns(heads: [&str; 5], rows: Vec<[String; 5]>) -> String {
     let wide: Vec<usize> = (0..4)
         .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(heads[column].len()))
         .collect();

@@ -15,7 +15,8 @@ use crate::observe::control::client::Failed;
 
 const AFTER: &str = "\
 A member is behind by the purges that it has not applied yet. One that is silent asks the application before it shows a cached page.
-Requests per second and p99 are those of the last minute, cache hits those since the server began. Members say all that once a second.
+Requests per second and p99 are those of the last minute, cache hits those since the server began. Members say all that once a second,
+and at once when maintenance or a restart has changed something.
 Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none, or it is alone.";
 
 pub fn command() -> Command {

@@ -1,5 +1,5 @@
 //! `paceline incidents`: what went wrong with the running server's applications, all in a table or one as a
-//! post-mortem. It never shows what an app or a client chose as a command to the terminal.
+//! post-mortem; and, in a table of their own, requests that failed in them. It never shows what an app or a client chose as a command to the terminal.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Command};
 use jiff::tz::TimeZone;
 use serde_json::{json, Value};
 
-use super::{print, switch, Asker};
+use super::{print, switch, text::printable, Asker};
 use crate::{
     apps::incidents::{text, Incident},
     observe::control::client::Failed,
@@ -15,7 +15,8 @@ use crate::{
 
 const AFTER: &str = "\
 An incident is a worker or preloader that ended, a request over app_hard_timeout, a memory limit, or a start that failed.
-The last 50 are held. docs/incidents.md tells what each part of a post-mortem means.";
+A request that fails in the application, which goes on, is none; the last 30 of these are in a table of their own.
+The last 50 incidents are held. docs/incidents.md tells what each part of a post-mortem means.";
 
 pub fn command() -> Command {
     Command::new("incidents")
@@ -25,7 +26,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("id")
                 .value_name("ID")
-                .help("Print the post-mortem of this incident; the beginning of its number is enough if it is unique"),
+                .help("Print the post-mortem of this incident, or what is known of this failed request; the beginning of its number is enough if it is unique"),
         )
         .arg(switch("json").help("As JSON"))
 }
@@ -37,22 +38,75 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let Some(id) = matches.get_one::<String>("id") else {
         return print(&match as_json {
             true => format!("{all:#}\n"),
-            false => text::table(&each(&all), &zone),
+            false => text::table(&each(&all), &zone) + &failed(&server.ask("GET", "/errors", None)?, &zone),
         });
     };
-    let ids: Vec<_> = each(&all).into_iter().map(|one| one.id).filter(|known| known.starts_with(&**id)).collect();
-    let [id] = &*ids else {
-        return Err(Failed::Refused(match ids.is_empty() {
+    let errors = server.ask("GET", "/errors", None)?;
+    let incidents = each(&all).into_iter().map(|one| format!("incidents/{}", one.id));
+    let targets: Vec<_> = incidents
+        .chain(errors_of(&errors).map(|one| format!("errors/{}", one["id"].as_str().unwrap_or_default())))
+        .filter(|target| target.split_once('/').is_some_and(|(_, known)| known.starts_with(&**id)))
+        .collect();
+    let [target] = &*targets else {
+        return Err(Failed::Refused(match targets.is_empty() {
             true => format!("no incident {id}: paceline incidents lists all"),
-            false => format!("{id} matches {}: add more digits", ids.join(", ")),
+            false => format!("{id} matches {}: add more digits", targets.join(", ")),
         }));
     };
-    let one = server.ask("GET", &format!("/incidents/{id}"), None)?;
+    let one = server.ask("GET", &format!("/{target}"), None)?;
     let broken = || Failed::Broken("it runs another version".into());
-    print(&match as_json {
-        true => format!("{one:#}\n"),
-        false => text::post_mortem(&Incident::from_json(&one).ok_or_else(broken)?, &zone),
+    print(&match (as_json, target.starts_with("errors/")) {
+        (true, _) => format!("{one:#}\n"),
+        (false, true) => failure(&one, &zone),
+        (false, false) => text::post_mortem(&Incident::from_json(&one).ok_or_else(broken)?, &zone),
     })
+}
+
+fn errors_of(errors: &Value) -> impl Iterator<Item = &Value> {
+    errors["errors"].as_array().into_iter().flatten()
+}
+
+/// Requests that failed in the application. Nothing, if none has.
+fn failed(errors: &Value, zone: &TimeZone) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let row = |one: &Value| {
+        let what = text::often(&text(&one["what"]), one["times"].as_u64().unwrap_or(1));
+        let when = text::when(one["last"].as_f64().unwrap_or(0.0), zone);
+        [text(&one["id"]), when, one["status"].to_string(), text(&one["site"]), what]
+    };
+    let rows: Vec<_> = errors_of(errors).map(row).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => {
+            format!(
+                "\nRequests that failed in the application:\n{}",
+                text::columns(["id", "when", "status", "site", "what"], rows)
+            )
+        }
+    }
+}
+
+/// One of these, with its backtrace if the server was told it.
+fn failure(one: &Value, zone: &TimeZone) -> String {
+    let text = |key: &str| printable(one[key].as_str().unwrap_or_default());
+    let when = text::when(one["last"].as_f64().unwrap_or(0.0), zone);
+    let mut lines = format!("{}: {}\n", text("site"), text("what"));
+    lines.push_str(&format!(
+        "  {when} · answered {} · request {} · id {}\n",
+        one["status"],
+        text("request"),
+        text("id")
+    ));
+    if one["times"].as_u64().unwrap_or(1) > 1 {
+        lines.push_str(&format!("  {} times\n", one["times"]));
+    }
+    let backtrace: Vec<_> = one["backtrace"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    lines.push_str(match backtrace.is_empty() {
+        true => "  the application answered by itself: its own log has the error under the request's id\n",
+        false => "\nBacktrace\n",
+    });
+    backtrace.iter().for_each(|line| lines.push_str(&format!("  {}\n", printable(line))));
+    lines
 }
 
 fn each(all: &Value) -> Vec<Incident> {
@@ -70,6 +124,25 @@ fn each(all: &Value) -> Vec<Incident> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_requests_are_no_incidents_and_have_a_table_of_their_own() {
+        let one = json!({ "id": "5e6f7a8b", "last": 2.0, "times": 3, "status": 500, "site": "shop", "request": "r1",
+            "what": "RuntimeError: no such luck (GET /raise)", "backtrace": ["app.rb:3"] });
+        let wanted = "
+Requests that failed in the application:
+id        when                 status  site  what
+5e6f7a8b  1970-01-01 00:00:02  500     shop  RuntimeError: no such luck (GET /raise) (3 times)
+";
+        assert_eq!(failed(&json!({ "errors": [one] }), &TimeZone::UTC), wanted);
+        assert_eq!(failed(&json!({ "errors": [] }), &TimeZone::UTC), "");
+        let told = failure(&one, &TimeZone::UTC);
+        assert!(
+            told.starts_with("shop: RuntimeError: no such luck (GET /raise)\n  1970-01-01 00:00:02 · answered 500 · "),
+            "{told}"
+        );
+        assert!(told.ends_with("  3 times\n\nBacktrace\n  app.rb:3\n"), "{told}");
+    }
 
     #[test]
     fn the_list_makes_a_table() {

@@ -242,13 +242,17 @@ fn workers(site: &Value) -> String {
     page
 }
 
-/// The threads that have requests; beside them those that have streams.
+/// The threads that have requests; beside them those that have streams, and the connections that the app has taken over.
 fn busy(worker: &Value, threads: u64) -> String {
-    let busy = format!("{}/{threads}", number(&worker["busy"]));
-    match number(&worker["streams"]) {
-        0 => busy,
-        streams => format!("{busy}, {}", counted(streams, "stream")),
+    let mut busy = format!("{}/{threads}", number(&worker["busy"]));
+    let (streams, hijacked) = (number(&worker["streams"]), number(&worker["hijacked"]));
+    if streams > 0 {
+        busy.push_str(&format!(", {}", counted(streams, "stream")));
     }
+    if hijacked > 0 {
+        busy.push_str(&format!(", {} hijacked (WebSockets)", grouped(hijacked)));
+    }
+    busy
 }
 
 /// What runs beside the workers.
@@ -287,7 +291,7 @@ mod tests {
         lately["seconds"] = 65.into();
         lately["total_ms"] = json!({ "p50": 0.021, "p95": 12.5, "p99": 1234.0 });
         lately["app_ms"] = json!({ "p50": 11.0, "p95": 40.25, "p99": 1200.0 });
-        let worker = |index, ready, leaving| json!({ "index": index, "pid": 4000 + index, "age": 90, "ready": ready, "leaving": leaving, "answered": 1234, "busy": 2, "streams": if leaving { 12 } else { 0 } });
+        let worker = |index, ready, leaving| json!({ "index": index, "pid": 4000 + index, "age": 90, "ready": ready, "leaving": leaving, "answered": 1234, "busy": 2, "streams": if leaving { 12 } else { 0 }, "hijacked": if ready { 0 } else { 1048 } });
         let generations = json!([
             { "role": "current", "number": 7, "versions": "ruby 3.1.2, rack 2.2.6", "workers": [worker(1, true, false), worker(2, false, false)] },
             { "role": "leaving", "number": 6, "versions": "", "workers": [worker(1, true, true)] },
@@ -328,10 +332,10 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
   total  0.02 ms  12.5 ms  1.23 s
   app    11.0 ms  40.2 ms  1.20 s
 
-  worker   pid  generation         age  requests             busy
-       1  4001           7  1 min 30 s     1,234              2/5
-       2  4002           7  1 min 30 s     1,234              2/5  boots
-       1  4001           6  1 min 30 s     1,234  2/5, 12 streams  finishes
+  worker   pid  generation         age  requests                              busy
+       1  4001           7  1 min 30 s     1,234                               2/5
+       2  4002           7  1 min 30 s     1,234  2/5, 1,048 hijacked (WebSockets)  boots
+       1  4001           6  1 min 30 s     1,234                   2/5, 12 streams  finishes
   workers replaced: 1 (crash)
   1 request waits for a worker thread
 

@@ -36,7 +36,10 @@ fn a_table_with_everything() {
         (Bindings::Require, true, Some(KerberosGroups::Ldap))
     );
     let oidc = one.oidc.as_ref().unwrap();
-    assert_eq!((oidc.client_secret_file.as_deref(), oidc.after_logout.as_str()), (Some(Path::new("/srv/s")), "/bye"));
+    assert_eq!(
+        (oidc.client_secret_file.as_deref(), oidc.after_logout.as_deref()),
+        (Some(Path::new("/srv/s")), Some("/bye"))
+    );
     let basic = one.basic.as_ref().unwrap();
     assert_eq!((basic.ldap.len(), basic.password_file.as_deref()), (2, Some(Path::new("/srv/p"))));
     assert_eq!((one.otherwise, one.local, one.idle), (Otherwise::App, LocalName::Keep, None));

@@ -73,8 +73,8 @@ pub struct OpenId {
     pub name_claim: String,
     pub groups_claim: Option<String>,
     pub ca_file: Option<PathBuf>,
-    /// Where the browser goes after the logout: a path of the site.
-    pub after_logout: String,
+    /// Where the browser goes after the logout: a path of the site. None: a page that says so.
+    pub after_logout: Option<String>,
 }
 
 const KERBEROS: &[&str] = &["keytab", "realms", "service", "bindings", "ntlm", "groups"];
@@ -194,9 +194,9 @@ pub fn oidc(table: &Table<'_>) -> Result<OpenId, SignOnError> {
         return Err(table.refused("client_secret", why));
     }
     table.check(OIDC)?;
-    let after_logout = table.text("after_logout")?.unwrap_or_else(|| "/".into());
-    if sign_in::ReturnTo::parse(&after_logout).is_none() {
-        return Err(table.wrong("after_logout", "a path of the site like \"/goodbye\"", after_logout));
+    let after_logout = table.text("after_logout")?;
+    if let Some(wrong) = after_logout.as_ref().filter(|path| sign_in::ReturnTo::parse(path).is_none()) {
+        return Err(table.wrong("after_logout", "a path of the site like \"/goodbye\"", wrong));
     }
     let oidc = OpenId {
         issuer: table

@@ -73,6 +73,12 @@ impl Samples {
         self.seen.lock()
     }
 
+    /// Looks at the applications now: something has changed, and is asked for before the next look.
+    pub async fn look_at_apps(&self, front: &Front) {
+        let overviews = overviews(front).await;
+        self.seen().overviews = overviews;
+    }
+
     /// A place for one that watches; None: there are too many.
     pub fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.watchers.clone().try_acquire_owned().ok()
@@ -95,16 +101,22 @@ pub async fn run(front: Arc<Front>) {
     }
 }
 
-async fn look(front: &Front) {
-    let routes = front.routes();
+/// How each application is; without those that don't tell it in time.
+async fn overviews(front: &Front) -> HashMap<String, Overview> {
     let mut overviews = HashMap::new();
-    for site in routes.all() {
+    for site in front.routes().all() {
         if let Some(app) = &site.app {
             if let Ok(overview) = timeout(PATIENCE, app.overview()).await {
                 overviews.insert(site.config.name.clone(), overview);
             }
         }
     }
+    overviews
+}
+
+async fn look(front: &Front) {
+    let routes = front.routes();
+    let overviews = overviews(front).await;
     let now = clock::unix_seconds();
     let mut all = Counts::default();
     let mut seen = front.samples.seen();

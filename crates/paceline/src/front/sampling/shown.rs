@@ -62,7 +62,8 @@ impl Samples {
             cache: cache_state(&shown),
             live,
             live_count,
-            troubles: troubles(&incidents, &server.incidents.all_failed(), is_shown),
+            incidents: incidents.iter().filter(|one| is_shown(&one.site)).map(of_incident).collect(),
+            failed: server.incidents.all_failed().iter().filter(|one| is_shown(&one.site)).map(of_failed).collect(),
             cluster: server.cluster.as_ref().map(|cluster| cluster_state(cluster)),
         })
     }
@@ -135,27 +136,26 @@ fn cache_state(sites: &[&Arc<Site>]) -> CacheState {
     cache
 }
 
-/// Incidents and failed requests, the latest first.
-fn troubles(incidents: &[Incident], failed: &[Failed], is_shown: impl Fn(&str) -> bool) -> Vec<Trouble> {
-    let incidents = incidents.iter().filter(|incident| is_shown(&incident.site)).map(|incident| Trouble {
+fn of_incident(incident: &Incident) -> Trouble {
+    Trouble {
         href: format!("/incidents/{}", incident.id),
         at: incident.last,
         kind: incident.kind.as_str().into(),
         site: incident.site.clone(),
         what: incident.what.clone(),
         times: incident.times,
-    });
-    let failed = failed.iter().filter(|failed| is_shown(&failed.site)).map(|failed| Trouble {
+    }
+}
+
+fn of_failed(failed: &Failed) -> Trouble {
+    Trouble {
         href: format!("/errors/{}", failed.id),
         at: failed.last,
         kind: failed.status.to_string(),
         site: failed.site.clone(),
         what: failed.what(),
         times: failed.times,
-    });
-    let mut troubles: Vec<Trouble> = incidents.chain(failed).collect();
-    troubles.sort_by(|one, other| other.at.total_cmp(&one.at));
-    troubles
+    }
 }
 
 fn workers(site: &str, overview: &Overview, memories: &Memories) -> Vec<Worker> {

@@ -39,7 +39,9 @@ fn conflict(why: String) -> Refusal {
 
 /// GET /cluster.
 pub async fn report(front: Arc<Front>) -> JsonResult {
-    Ok(front.cluster.as_ref().ok_or_else(|| alone("`paceline status`"))?.report().await)
+    let cluster = front.cluster.as_ref().ok_or_else(|| alone("`paceline status`"))?;
+    front.samples.look_at_apps(&front).await;
+    Ok(cluster.report().await)
 }
 
 fn clustered(front: &Front) -> Result<&Arc<Cluster>, Refusal> {

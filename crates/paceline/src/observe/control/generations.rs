@@ -75,6 +75,7 @@ fn of_worker(worker: &WorkerView) -> Value {
         "answered": worker.answered,
         "busy": worker.busy,
         "streams": worker.streams,
+        "hijacked": worker.hijacked,
     })
 }
 

@@ -30,11 +30,13 @@ const MAX_RETRY_AFTER: u64 = 7 * 86_400;
 
 /// GET /maintenance: what is closed, by this server and by its cluster.
 pub async fn standing(front: Arc<Front>) -> JsonResult {
+    let mut cluster = Value::Null;
+    if let Some(own) = &front.cluster {
+        let trouble = own.hear_closed().await;
+        cluster = json!({ "name": own.name(), "server": own.place_of_server(), "trouble": trouble, "closed": own.closed().shown() });
+    }
     let routes = front.routes();
     let sites: Map<_, _> = routes.all().iter().map(|site| (site.config.name.clone(), of_site(site))).collect();
-    let cluster = front.cluster.as_ref().map(|cluster| {
-        json!({ "name": cluster.name(), "server": cluster.place_of_server(), "trouble": cluster.trouble(), "closed": cluster.closed().shown() })
-    });
     Ok(json!({ "sites": sites, "cluster": cluster }))
 }
 
@@ -58,10 +60,15 @@ pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
         Value::Bool(true) => return turn_all(&front, named, notice, &sites).await,
         _ => return Err(Refusal::bad("cluster must be true or false")),
     }
+    let turning = front.clone();
     let told = aside(move || {
-        sites.iter().map(|site| (site.config.name.clone(), set(&front, site, notice.clone()))).collect::<Map<_, _>>()
+        sites.iter().map(|site| (site.config.name.clone(), set(&turning, site, notice.clone()))).collect::<Map<_, _>>()
     });
-    Ok(json!({ "sites": told.await? }))
+    let told = told.await?;
+    if let Some(cluster) = &front.cluster {
+        cluster.tell().await;
+    }
+    Ok(json!({ "sites": told }))
 }
 
 /// The same on all servers of the cluster.

@@ -75,7 +75,12 @@ pub async fn outcome(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let (_, app) = applications(&json!({ "site": site }), &front)?.into_iter().next().ok_or_else(unknown)?;
     let (answer, answered) = oneshot::channel();
     app.order(Order::Outcome(number, answer));
-    Ok(shown(answered.await.map_err(|_| stopping(&site))?.ok_or_else(unknown)?.as_ref()))
+    let outcome = answered.await.map_err(|_| stopping(&site))?.ok_or_else(unknown)?;
+    if let (Some(cluster), Some(_)) = (&front.cluster, &outcome) {
+        front.samples.look_at_apps(&front).await;
+        cluster.tell().await;
+    }
+    Ok(shown(outcome.as_ref()))
 }
 
 /// `outcome` is null as long as it is under way.

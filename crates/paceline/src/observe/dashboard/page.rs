@@ -61,8 +61,8 @@ pub fn dashboard(view: &View, has_advice: bool) -> String {
             div.charts { (figure("memory")) }
             @if view.cluster.is_some() { (section("cluster", "Cluster", "wide")) }
             (section("workers", "Processes", "wide"))
-            div.pair { (section("live", "Requests in progress", "live")) (section("troubles", "Incidents", "troubles")) }
-            (section("reasons", "Reasons for misses", "reasons"))
+            div.pair { (section("live", "Requests in progress", "live")) (section("incidents", "Incidents", "troubles")) }
+            div.pair { (section("failed", "Failed requests", "troubles")) (section("reasons", "Reasons for misses", "reasons")) }
         }
     };
     let name = view.site.or_else(|| view.sites.first().filter(|_| view.sites.len() == 1).map(|site| &*site.name));

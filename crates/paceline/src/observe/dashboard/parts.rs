@@ -21,7 +21,8 @@ impl View<'_> {
             ("figures", self.figures()),
             ("live", self.live()),
             ("workers", self.processes()),
-            ("troubles", self.troubles()),
+            ("incidents", troubles(&self.incidents, self.now, "No incidents.")),
+            ("failed", troubles(&self.failed, self.now, "No request has failed in the application.")),
             ("reasons", self.reasons()),
         ];
         parts.extend(self.cluster().map(|cluster| ("cluster", cluster)));
@@ -165,25 +166,6 @@ impl View<'_> {
         table(&["process", "", "#memory", "#in progress", "#answered", "#age", "#pid"], &rows)
     }
 
-    fn troubles(&self) -> Markup {
-        if self.troubles.is_empty() {
-            return empty("No incidents.");
-        }
-        let row = |trouble: &Trouble| {
-            html! {
-                li {
-                    a href=(trouble.href) {
-                        b.badge.kind { (visible(&trouble.kind)) } " "
-                        span.what { (visible(trouble.what.lines().next().unwrap_or_default())) }
-                    }
-                    @if trouble.times > 1 { " " b { (grouped(trouble.times)) " times" } }
-                    " " span.ago { (since(self.now - trouble.at)) " ago" }
-                }
-            }
-        };
-        html! { ul { @for trouble in self.troubles.iter().take(MAX_TROUBLES) { (row(trouble)) } } }
-    }
-
     fn reasons(&self) -> Markup {
         if self.cache.reasons.is_empty() {
             return empty("No misses.");
@@ -226,6 +208,26 @@ fn crawlers_in_words(crawlers: &CrawlerState) -> String {
 /// A state's word in its colour.
 fn badge(state: &str) -> Markup {
     html! { b class={ "badge " (state) } { (state) } }
+}
+
+/// Each with its page, the latest first. `none`: said if there are none.
+fn troubles(troubles: &[Trouble], now: f64, none: &str) -> Markup {
+    if troubles.is_empty() {
+        return empty(none);
+    }
+    let row = |trouble: &Trouble| {
+        html! {
+            li {
+                a href=(trouble.href) {
+                    b.badge.kind { (visible(&trouble.kind)) } " "
+                    span.what { (visible(trouble.what.lines().next().unwrap_or_default())) }
+                }
+                @if trouble.times > 1 { " " b { (grouped(trouble.times)) " times" } }
+                " " span.ago { (since(now - trouble.at)) " ago" }
+            }
+        }
+    };
+    html! { ul { @for trouble in troubles.iter().take(MAX_TROUBLES) { (row(trouble)) } } }
 }
 
 fn empty(words: &str) -> Markup {

@@ -65,7 +65,7 @@ fn view<'a>(history: &'a History, memories: &'a Memories, site: Option<&'a str>)
             worker: Some((1, 2)),
         }],
         live_count: 3,
-        troubles: vec![Trouble {
+        incidents: vec![Trouble {
             href: "/incidents/1a2b3c4d".into(),
             at: 1100.0,
             kind: "worker-died".into(),
@@ -73,6 +73,7 @@ fn view<'a>(history: &'a History, memories: &'a Memories, site: Option<&'a str>)
             what: EVIL.into(),
             times: 2,
         }],
+        failed: vec![Trouble { href: "/errors/5e6f7a8b".into(), kind: "500".into(), ..Trouble::default() }],
         cluster: Some(ClusterState { name: EVIL.into(), server: EVIL.into(), ..ClusterState::default() }),
     }
 }
@@ -90,6 +91,7 @@ fn the_page_says_what_there_is_and_lets_nothing_through() {
         "worker 1, thread 2",
         "and 2 more",
         "href=\"/incidents/1a2b3c4d\"",
+        "href=\"/errors/5e6f7a8b\"",
         "the next one is booting",
         "Crawlers: 25.0 % of requests · 2 waiting · 7 answered with a stale page<",
         "data-events=\"/events\"",
@@ -128,7 +130,8 @@ fn a_server_that_has_done_nothing_has_a_page() {
         workers: vec![],
         live: vec![],
         live_count: 0,
-        troubles: vec![],
+        incidents: vec![],
+        failed: vec![],
         cache: CacheState::default(),
         ..view(&history, &memories, None)
     };

@@ -21,8 +21,9 @@ pub struct View<'a> {
     /// The oldest first, and how many there are in all.
     pub live: Vec<Live>,
     pub live_count: usize,
-    /// The newest first.
-    pub troubles: Vec<Trouble>,
+    /// What went wrong with processes, and requests that failed in the application; the newest first.
+    pub incidents: Vec<Trouble>,
+    pub failed: Vec<Trouble>,
     /// None: the server is alone.
     pub cluster: Option<ClusterState>,
 }

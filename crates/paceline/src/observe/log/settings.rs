@@ -7,6 +7,8 @@ pub enum AccessLogFormat {
     /// Apache combined, followed by `queue=0.2ms app=12.4ms ...`.
     Combined,
     Json,
+    /// Who, what, status, bytes and time; the rest where there is something to say.
+    Short,
     Off,
 }
 

@@ -32,13 +32,22 @@ pub struct GateAnswer {
     /// For the log: a short name of what went wrong, and what it is.
     pub note: Option<(&'static str, String)>,
     pub fields: Vec<(HeaderName, HeaderValue)>,
+    /// The page after a logout, with the address that signs in again.
+    pub signed_out: Option<String>,
     /// HTTP/2 can't carry the answer: the client has to come by HTTP/1.1.
     pub needs_http1: bool,
 }
 
 impl GateAnswer {
     fn new(status: StatusCode, sentence: impl Into<Cow<'static, str>>) -> GateAnswer {
-        GateAnswer { status, sentence: sentence.into(), note: None, fields: Vec::new(), needs_http1: false }
+        GateAnswer {
+            status,
+            sentence: sentence.into(),
+            note: None,
+            fields: Vec::new(),
+            signed_out: None,
+            needs_http1: false,
+        }
     }
 
     fn noted(mut self, kind: &'static str, text: impl Into<String>) -> GateAnswer {

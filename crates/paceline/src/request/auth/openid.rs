@@ -104,8 +104,9 @@ impl Gate {
             "login" if is_read => self.login(&query, head, exchange).await,
             "without-ticket" if is_read => Ok(self.without_ticket(&query, head)),
             "logout" if is_read || head.method == Method::POST => self.logout(head, exchange, now).await,
+            "signed-out" if is_read => Ok(self.signed_out(head)),
             "backchannel-logout" if head.method == Method::POST => self.backchannel(form, exchange, now).await,
-            "callback" | "login" | "without-ticket" | "logout" | "backchannel-logout" => {
+            "callback" | "login" | "without-ticket" | "logout" | "signed-out" | "backchannel-logout" => {
                 let sentence = "This address does not support that method.";
                 Err(GateAnswer::new(StatusCode::METHOD_NOT_ALLOWED, sentence).with(header::ALLOW, "GET, POST"))
             }
@@ -204,28 +205,37 @@ impl Gate {
         }
         let mut cleared = Vec::new();
         let mut next = None;
+        let settings = |way: &Way| way.settings.oidc.as_ref().and_then(|oidc| oidc.after_logout.clone());
+        let here = self.ways().iter().find_map(|way| settings(way)).unwrap_or_else(|| format!("{RESERVED}signed-out"));
         for way in self.ways() {
             let Some(id) = way.cookie.find(cookies(&head.headers)) else { continue };
             let sessions = way.sessions.get().await.map_err(|closed| unavailable(closed.into()))?;
             let ended = sessions.sign_out(&id, now).await.map_err(|error| ours("sessions", error))?;
             cleared.push(way.cookie.clear());
-            let Some((provider, settings)) = way.provider.as_ref().zip(way.settings.oidc.as_ref()) else { continue };
+            let Some(provider) = &way.provider else { continue };
             let Some(session) = ended.filter(|session| session.provider.is_some()) else { continue };
-            let after = absolute(head, exchange, &settings.after_logout);
+            let after = absolute(head, exchange, &settings(way).unwrap_or_else(|| here.clone()));
             let provider = provider.get().await.map_err(|closed| unavailable(closed.into()))?;
             // Where the provider does not answer, the session has ended here all the same.
             let url = provider.logout_url(Some(&session), Some(&after), now).await.ok().flatten();
-            next = next.or_else(|| Some(url.unwrap_or(settings.after_logout.clone())));
+            next = next.or(url);
         }
-        let mut answer = match next {
-            Some(to) => see(&to),
-            None => GateAnswer::new(StatusCode::OK, "You have signed out."),
-        };
+        let mut answer = see(&next.unwrap_or(here));
         for cookie in cleared {
             answer = answer.with(header::SET_COOKIE, &cookie);
         }
         // Otherwise the next page would sign them in again by their ticket.
         Ok(answer.with(header::SET_COOKIE, &self.declined_cookie(LOGIN_TIME)))
+    }
+
+    /// Where a browser arrives that has signed out. One that is signed in has nothing to do here.
+    fn signed_out(&self, head: &Parts) -> GateAnswer {
+        if self.ways().iter().any(|way| way.cookie.find(cookies(&head.headers)).is_some()) {
+            return see("/");
+        }
+        let mut answer = GateAnswer::new(StatusCode::OK, "You are signed out.");
+        answer.signed_out = Some(format!("{RESERVED}login?to=%2F"));
+        answer
     }
 
     /// The provider ends sessions (OpenID Connect Back-Channel Logout 1.0).

@@ -7,6 +7,7 @@ mod maintenance;
 mod public;
 #[cfg(test)]
 mod samples;
+mod signed_out;
 mod sites;
 mod status;
 
@@ -14,6 +15,7 @@ pub use accept::{form, Form};
 pub use exception::{exception, exception_page, AppException};
 pub use maintenance::maintenance;
 pub use public::public_page;
+pub use signed_out::signed_out;
 pub use sites::{sites, sites_page, SiteLink};
 pub use status::{render, status_page, words};
 

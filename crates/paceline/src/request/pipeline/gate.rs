@@ -104,9 +104,10 @@ fn response(
             front.log.of(name).event(Name::SignOn, format!("{name}: {kind}: {text}"));
         }
     }
-    let mut response = match answer.status.is_redirection() {
-        true => Response::new(ResponseBody::Empty),
-        false => errors::status(site, head, exchange, answer.status, &answer.sentence),
+    let mut response = match &answer.signed_out {
+        _ if answer.status.is_redirection() => Response::new(ResponseBody::Empty),
+        Some(sign_in) => errors::signed_out(head, sign_in),
+        None => errors::status(site, head, exchange, answer.status, &answer.sentence),
     };
     *response.status_mut() = answer.status;
     let fields = response.headers_mut();

@@ -11,6 +11,7 @@ pub mod fields;
 pub mod frame;
 mod half_frame;
 pub mod hang_up;
+pub mod hijacked;
 pub mod ruby_heap;
 
 #[cfg(test)]

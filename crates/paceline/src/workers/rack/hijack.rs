@@ -23,7 +23,7 @@ use super::{
 use crate::{
     content::body::ResponseBody,
     request::{exchange::Upgrade, tunnel::tunnel},
-    workers::protocol::frame::HeaderPairs,
+    workers::protocol::{frame::HeaderPairs, hijacked::Hijacked},
 };
 
 /// Largest response head an app may write itself.
@@ -34,6 +34,7 @@ pub async fn respond(
     head: Option<(u16, HeaderPairs)>,
     mut stream: UnixStream,
     received: Bytes,
+    open: Hijacked,
     upgrade: Option<Upgrade>,
 ) -> Result<Response<ResponseBody>, Unsendable> {
     let (status, pairs, received) = match head {
@@ -44,7 +45,10 @@ pub async fn respond(
     let mut headers = header_map(&pairs)?;
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let upgrade = upgrade.ok_or_else(|| Unsendable("101 for a request that asked for no upgrade".into()))?;
-        tokio::spawn(tunnel(upgrade, stream, received));
+        tokio::spawn(async move {
+            let _open = open;
+            tunnel(upgrade, stream, received).await;
+        });
         let mut response = Response::new(ResponseBody::Empty);
         *response.status_mut() = status;
         *response.headers_mut() = headers;
@@ -55,7 +59,7 @@ pub async fn respond(
     if decoder.is_some() {
         headers.remove(header::CONTENT_LENGTH);
     }
-    let mut response = Response::new(ResponseBody::hijacked(RawBody { stream, received, decoder }));
+    let mut response = Response::new(ResponseBody::hijacked(RawBody { stream, received, decoder, _open: open }));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
@@ -88,6 +92,7 @@ pub struct RawBody {
     stream: UnixStream,
     received: Bytes,
     decoder: Option<Decoder>,
+    _open: Hijacked,
 }
 
 impl RawBody {

@@ -35,8 +35,9 @@ pub(super) async fn spooled(body: Bytes, memory: usize, spool: u64) -> AnswerBod
 }
 
 pub(super) fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>) -> Answer {
-    match lease.take().into_raw() {
-        Ok((stream, received)) => Answer::Hijacked { head, stream, received },
+    let (channel, open) = lease.take();
+    match channel.into_raw() {
+        Ok((stream, received)) => Answer::Hijacked { head, stream, received, open },
         Err(_) => Answer::Died,
     }
 }

@@ -18,7 +18,10 @@ use crate::{
         incoming::Arriving,
     },
     workers::{
-        protocol::frame::{AppError, HeaderPairs, RequestNumber},
+        protocol::{
+            frame::{AppError, HeaderPairs, RequestNumber},
+            hijacked::Hijacked,
+        },
         rack::response::AnswerBody,
     },
 };
@@ -83,6 +86,8 @@ pub enum Answer {
         head: Option<(u16, HeaderPairs)>,
         stream: UnixStream,
         received: Bytes,
+        /// Counts the connection: to be kept as long as the stream.
+        open: Hijacked,
     },
     /// The worker went away without an answer.
     Died,

@@ -27,6 +27,8 @@ pub struct Tally {
     pub answered: u64,
     pub busy: usize,
     pub streams: usize,
+    /// Connections that the app has taken over, such as WebSockets.
+    pub hijacked: usize,
     pub leaving: bool,
 }
 
@@ -39,6 +41,7 @@ impl Queue {
             answered: member.answered,
             busy: member.in_hand.len(),
             streams: member.streams,
+            hijacked: member.hijacked.count(),
             leaving: member.leaving,
         };
         inner.members.iter().map(tally).collect()

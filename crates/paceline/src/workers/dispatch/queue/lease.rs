@@ -22,6 +22,7 @@ use crate::{
         protocol::{
             channel::{Channel, WAKE},
             frame::RequestNumber,
+            hijacked::{Hijacked, HijackedConnections},
         },
     },
 };
@@ -175,12 +176,16 @@ impl Lease {
         }
     }
 
-    /// Keeps the channel (a hijack): the worker thread opens a new one when it is free.
-    pub fn take(mut self) -> Channel {
+    /// Keeps the channel (a hijack): the worker thread opens a new one when it is free. What counts the connection is to be
+    /// kept as long as that is open.
+    pub fn take(mut self) -> (Channel, Hijacked) {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
+        let counted = self.queue.lock().members.get(&self.worker).map(|member| member.hijacked.open());
+        // Of a worker that has gone nobody counts any.
+        let hijacked = counted.unwrap_or_else(|| HijackedConnections::default().open());
         self.evict_followers(&channel);
         self.await_return(&channel);
-        channel
+        (channel, hijacked)
     }
 
     /// Tells the supervisor something about this worker.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::{work::Work, Complaint, StreamThreads, WorkerId, ALONE, YOUNG};
 use crate::{
     support::clock::Micros,
-    workers::protocol::{channel::Channel, hang_up::HangUp},
+    workers::protocol::{channel::Channel, hang_up::HangUp, hijacked::HijackedConnections},
 };
 use unix_user::RunAs;
 
@@ -22,6 +22,8 @@ pub(super) struct Member {
     pub(super) threads: StreamThreads,
     /// Streams that have left the count of threads.
     pub(super) streams: usize,
+    /// Connections that the app has taken over.
+    pub(super) hijacked: HijackedConnections,
     /// When threads were asked for in the places of streams that have not come yet.
     pub(super) asked: Vec<Micros>,
     /// Threads that have given their channels away and are still in the app, with what they have in hand.
@@ -67,6 +69,7 @@ impl Member {
             in_hand: Vec::new(),
             threads,
             streams: 0,
+            hijacked: HijackedConnections::default(),
             asked: Vec::new(),
             away: HashMap::new(),
             limit,

@@ -210,9 +210,9 @@ impl Queue {
         let Some(member) = inner.members.get_mut(&worker) else { return };
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         let idle: Vec<_> = member.idle.drain(..).collect();
-        let hang_ups = member.hang_ups.clone();
+        let (hang_ups, hijacked) = (member.hang_ups.clone(), member.hijacked.clone());
         let mut moved = Member::new(member.limit, threads, run_as, complaints);
-        moved.hang_ups = hang_ups;
+        (moved.hang_ups, moved.hijacked) = (hang_ups, hijacked);
         drop(inner);
         to.lock().members.insert(worker, moved);
         idle.into_iter().for_each(|channel| to.add(worker, channel));
@@ -293,7 +293,8 @@ impl Queue {
         }
     }
 
-    /// An idle channel of the worker with the least work in hand. Threads of one worker share one Ruby lock, which most
+    /// An idle channel of the worker with the least work in hand; of several, of the one with the fewest open connections of
+    /// its own, since a WebSocket stays where it was opened. Threads of one worker share one Ruby lock, which most
     /// long requests do not hold for most of their time: they wait for something else.
     fn idle_channel(
         self: &Arc<Self>,
@@ -319,7 +320,7 @@ impl Queue {
         });
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = member.in_hand.iter().filter(|request| request.long == expected.long).count();
-            (is_canary(**id) != canary, alike, member.in_hand.len(), member.streams, **id)
+            (is_canary(**id) != canary, alike, member.in_hand.len(), member.streams, member.hijacked.count(), **id)
         })?;
         let channel = member.idle.pop()?;
         let alone = again.is_some_and(|again| again.alone);

@@ -50,6 +50,41 @@ fn requests_go_to_the_worker_with_the_fewest_busy_threads() {
     });
 }
 
+/// Each is opened when nothing else is in hand.
+#[test]
+fn web_sockets_are_spread_over_the_workers_and_go_where_the_fewest_are_open() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 1), (2, 1), (3, 1)]);
+        let open = || async {
+            let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
+            let worker = lease.worker;
+            let (taken, hijacked) = lease.take();
+            queue.add(worker, channel(taken.thread));
+            (worker, hijacked)
+        };
+        let mut sockets = Vec::new();
+        for _ in 0..6 {
+            sockets.push(open().await);
+        }
+        assert_eq!(sockets.iter().map(|(worker, _)| *worker).collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3]);
+        let counts = |queue: &Queue| {
+            let mut tallies: Vec<_> = queue.tallies().iter().map(|one| (one.id, one.hijacked)).collect();
+            tallies.sort_unstable();
+            tallies
+        };
+        assert_eq!(counts(&queue), [(1, 2), (2, 2), (3, 2)]);
+        sockets.retain(|(worker, _)| *worker != 3);
+        assert_eq!([open().await.0, open().await.0], [3, 3], "its connections were closed");
+        // They stay with their workers where other settings come into force.
+        let next = Queue::new(10);
+        queue.hand_over(2, &next, StreamThreads::default());
+        assert_eq!(counts(&next), [(2, 2)]);
+        queue.remove(1);
+        drop(sockets);
+        assert_eq!(counts(&next), [(2, 0)]);
+    });
+}
+
 #[test]
 fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
     run(async {

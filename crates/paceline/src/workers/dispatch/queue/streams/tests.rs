@@ -208,7 +208,7 @@ fn a_stream_of_a_crawler_keeps_its_place() {
             let crawler = Class::Crawler { is_patient: false };
             let mut lease = bench.queue.checkout_as(crawler, ("GET", "/events"), LONG, None, None).await.unwrap();
             let taken = if hijacks {
-                Err(lease.take())
+                Err(lease.take().0)
             } else {
                 lease.step_aside();
                 Ok(lease)
