@@ -154,7 +154,7 @@ module Paceline
       def out_of_band
         return unless @out_of_band.try_lock
         begin
-          run_hooks_aside(:out_of_band)
+          @hooks.run_hooks_aside(:out_of_band)
         ensure
           @out_of_band.unlock
         end
@@ -311,7 +311,7 @@ module Paceline
         more = obstacles.size - NAMED
         obstacles = obstacles.first(NAMED).push("and #{more} more") if more.positive?
         "#{obstacles.join("; ")}. End it in before_refork of config/puma.rb" if obstacles.any?
-      rescue StandardError => e
+      rescue StandardError, ScriptError => e
         "before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"
       end
 
@@ -328,9 +328,7 @@ module Paceline
       # Undoes before_refork, where there is to be no fork.
       def after_refork
         AutoCache.start if auto_cache?
-        @hooks&.run_hooks(:after_refork)
-      rescue StandardError => e
-        warn "paceline: after_refork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        @hooks&.run_hooks_aside(:after_refork)
       end
 
       def auto_cache?
@@ -355,20 +353,14 @@ module Paceline
       end
 
       def shut_down
-        run_hooks_aside(:before_worker_shutdown, @index - 1)
-        run_hooks_aside(:after_stopped) if @settings["workers"] == "1"
+        @hooks&.run_hooks_aside(:before_worker_shutdown, @index - 1)
+        @hooks&.run_hooks_aside(:after_stopped) if @settings["workers"] == "1"
       end
 
       # This worker is the whole server, as Puma's single mode has one.
       def booted
         return unless @hooks&.hook?(:after_booted)
-        Thread.new { run_hooks_aside(:after_booted) }
-      end
-
-      def run_hooks_aside(name, *args)
-        @hooks&.run_hooks(name, *args)
-      rescue StandardError => e
-        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        Thread.new { @hooks.run_hooks_aside(:after_booted) }
       end
     end
   end
