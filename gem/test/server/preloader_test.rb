@@ -84,6 +84,24 @@ class PreloaderTest < Paceline::Test
     end
   end
 
+  # What Rails would answer its first request with.
+  def test_pending_migrations
+    rails = <<~RUBY
+      Entry = Struct.new(:name, :klass)
+      Check = Struct.new(:app) { def call(env) = raise("Migrations are pending.") }
+      module Rails
+        Application = Struct.new(:middleware)
+        def self.application = @application ||= Application.new([Entry.new("Rack::Sendfile"), Entry.new(ENV.fetch("CHECK"), Check)])
+        def self.version = "8.0"
+      end
+      run ->(env) { [200, {}, []] }
+    RUBY
+    fails({ "config.ru" => "ENV['CHECK'] = 'ActiveRecord::Migration::CheckPending'\n#{rails}" }) do |pairs|
+      assert_equal ["boot", "Migrations are pending."], pairs.values_at("step", "message")
+    end
+    serves({ "config.ru" => "ENV['CHECK'] = 'Rack::Lock'\n#{rails}" }) { |answer| assert_equal 200, answer.status }
+  end
+
   def test_exception_while_booting
     fails({ "config.ru" => "require_relative 'lib/x'", "lib/x.rb" => "\n\nnil.upcase\n" }) do |pairs, dir|
       assert_equal %w[boot NoMethodError], pairs.values_at("step", "class")

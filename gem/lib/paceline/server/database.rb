@@ -7,11 +7,16 @@ module Paceline
       module_function
 
       # Closes those of every database and role; who asks next gets a new one.
-      def disconnect
+      def disconnect = in_every_role(:clear_all_connections!)
+
+      # This thread gives back those that it has: others may use them.
+      def release = in_every_role(:clear_active_connections!)
+
+      def in_every_role(method)
         return unless defined?(::ActiveRecord::Base)
         handler = ::ActiveRecord::Base.connection_handler
         every_role = ([::ActiveRecord::VERSION::MAJOR, ::ActiveRecord::VERSION::MINOR] <=> [7, 1]) >= 0
-        every_role ? handler.clear_all_connections!(:all) : handler.clear_all_connections!
+        every_role ? handler.public_send(method, :all) : handler.public_send(method)
       end
     end
   end
