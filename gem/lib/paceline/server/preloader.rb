@@ -208,8 +208,11 @@ module Paceline
         watch&.kill&.join
       end
 
+      # Where it is, and how the application came there: of its own lines, and the first three of others.
       def tell_backtrace(thread)
-        STDERR.puts "The application was not ready in time. Its backtrace:", thread.backtrace&.map { |line| "    #{line}" }
+        root = File.join(@settings["root"], "")
+        frames = Array(thread.backtrace).select.with_index { |frame, depth| depth < 3 || frame.start_with?(root) }
+        STDERR.puts "The application was not ready in time. It is here:", frames.first(15).map { |line| "    #{line}" }
       rescue IOError
         nil
       end

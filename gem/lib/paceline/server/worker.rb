@@ -203,7 +203,7 @@ module Paceline
 
       def report(error)
         ForkedChild.leave(error) if ForkedChild.here?
-        failure = Failure.new(error, step: "ready", root: @settings["root"])
+        failure = Failure.new(error, step: @app ? "ready" : @loader.current_step, root: @settings["root"])
         @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
         exit!(1)
       end
