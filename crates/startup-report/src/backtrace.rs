@@ -42,9 +42,12 @@ impl std::fmt::Display for Frame {
 /// Most of a deep recursion says nothing new.
 const FRAMES: usize = 200;
 
-/// The frames in their order, at most 200.
+/// The frames in their order, at most 200. What repeats itself, as in a recursion, is there once.
 pub fn frames(backtrace: &[String], root: &Root) -> Vec<Frame> {
-    backtrace.iter().filter(|line| !line.trim().is_empty()).take(FRAMES).map(|line| frame(line, root)).collect()
+    let lines = backtrace.iter().filter(|line| !line.trim().is_empty()).take(FRAMES);
+    let mut frames: Vec<Frame> = lines.map(|line| frame(line, root)).collect();
+    frames.dedup();
+    frames
 }
 
 /// The app's own frames, and the rest.
@@ -104,6 +107,13 @@ fn place(path: &str, root: &Root) -> (Origin, Option<String>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recursion_is_shown_once() {
+        let lines =
+            ["/srv/app/x.rb:1:in `f'", "/srv/app/x.rb:1:in `f'", "/srv/app/x.rb:2:in `<main>'"].map(String::from);
+        assert_eq!(frames(&lines, &Root::of("/srv/app".as_ref())).len(), 2);
+    }
 
     #[test]
     #[rustfmt::skip]

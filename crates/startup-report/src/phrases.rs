@@ -90,7 +90,9 @@ pub fn beyond(message: &str, detail: Option<&str>) -> Vec<String> {
             Some((words, class)) if class.ends_with(')') && !class.contains(' ') => words,
             _ => line,
         };
+        let is_class = line.starts_with('(') && line.ends_with(')') && !line.contains(' ');
         line == "Bundler:"
+            || is_class
             || line.starts_with("Bundler exit status")
             || message.contains(line)
             || one_spaced.contains(&spaced(line))
@@ -140,6 +142,7 @@ mod tests {
                 "x (NameError)\n\n  foo.x\n     ^^^\nDid you mean?  y",
                 &["  foo.x", "     ^^^", "Did you mean?  y"][..],
             ),
+            ("pending\n", "pending\n (ActiveRecord::PendingMigrationError)", &[][..]),
             ("Could not find a", "Bundler: Could not find a\nGemfile: /srv/Gemfile", &["Gemfile: /srv/Gemfile"][..]),
             ("cannot load such file -- y", "cannot load: y", &[][..]),
             ("x\nDid you mean?  y", "Did you mean? y", &[][..]),

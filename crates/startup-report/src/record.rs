@@ -104,7 +104,12 @@ impl StartupReport {
 
     /// Keeps a line the app printed, without colours and control characters; the oldest lines go first.
     pub fn push_output(&mut self, line: impl AsRef<str>) {
-        self.output.push(plain(line.as_ref()));
+        let line = plain(line.as_ref());
+        let is_crash = || self.output.iter().any(|line| line.starts_with("-- Other runtime information"));
+        if is_filler_of_crash(&line) && is_crash() {
+            return;
+        }
+        self.output.push(line);
         let mut bytes: usize = self.output.iter().map(|line| line.len() + 1).sum();
         let mut drop = 0;
         while drop < self.output.len() && (self.output.len() - drop > OUTPUT_LINES || bytes > OUTPUT_BYTES) {
@@ -137,7 +142,10 @@ impl StartupReport {
             }
             match self.steps.iter().find(|record| record.step == step) {
                 Some(StepRecord { took: Some(took), .. }) => Mark::Done(*took),
+                // Workers that load the application themselves are all under way when one fails.
+                Some(_) if failed.is_some() => Mark::NotReached,
                 Some(_) => Mark::Running,
+                None if failed.is_some_and(|failed| step > failed) => Mark::NotReached,
                 None if last.is_some_and(|last| step < last) => Mark::Skipped,
                 None => Mark::NotReached,
             }
@@ -174,7 +182,7 @@ impl Failure {
     pub fn headline(&self, root: &Root) -> String {
         match self {
             Failure::Exception { class, message, .. } => {
-                let first = message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+                let first = first_words(message);
                 let mut text = if first.is_empty() { class.clone() } else { format!("{class}: {first}") };
                 if let Some(place) = place(self, root).filter(|place| place.of_app) {
                     let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -192,6 +200,27 @@ impl Failure {
             Failure::System { doing, error } => format!("could not {doing}: {error}"),
         }
     }
+}
+
+/// A line of the thousands in which a crashed Ruby names all files it has loaded (`  12 enumerator.so`) and all its memory
+/// (`7f30-7f31 r-xp ...`). Above them it says what happened.
+fn is_filler_of_crash(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_loaded = line.starts_with(' ') && !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+    let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_loaded || first.split_once('-').is_some_and(|(from, to)| hex(from) && hex(to))
+}
+
+/// The first line of a message, and the next one where it only announces that: `Cannot load database configuration:`.
+fn first_words(message: &str) -> String {
+    let mut words = String::new();
+    for line in message.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        words = if words.is_empty() { line.to_string() } else { format!("{words} {line}") };
+        if !line.ends_with(':') {
+            break;
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -250,10 +279,41 @@ mod tests {
     }
 
     #[test]
+    fn what_a_crashed_ruby_has_loaded_pushes_nothing_out() {
+        let mut report = StartupReport::new("shop", "/srv/shop", "development");
+        for line in
+            ["   1 beer", "x.rb:1: [BUG] Segmentation fault", "-- Other runtime information ----", "* Loaded features:"]
+        {
+            report.push_output(line);
+        }
+        for n in 0..300 {
+            report.push_output(format!(" {n:4} /usr/lib/ruby/{n}.rb"));
+            report.push_output(format!(
+                "7fbd8c2fe0{n:02}-7fbd8c2ff000 rw-p 00080000 fe:00 326450   /usr/lib/libgmp.so.10"
+            ));
+        }
+        assert_eq!(report.output.len(), 4);
+    }
+
+    #[test]
+    fn a_worker_that_loads_the_application_itself_fails_in_that_step() {
+        let mut report = StartupReport::new("shop", "/srv/shop", "development");
+        for step in [Step::Found, Step::Bundler, Step::Fork] {
+            report.done(step, ms(1));
+        }
+        report.begin(Step::Ready, ms(2));
+        report.begin(Step::Boot, ms(3));
+        report.fail(Failure::TimedOut { after: ms(4) });
+        let marks: Vec<Mark> = report.marks().into_iter().map(|(_, mark)| mark).collect();
+        let done = Mark::Done(ms(0));
+        assert_eq!(marks[2..], [Mark::Failed, Mark::NotReached, done, Mark::NotReached]);
+    }
+
+    #[test]
     fn headline_names_place_below_the_root() {
         let failure = Failure::Exception {
             class: "NameError".into(),
-            message: "\nuninitialized constant Foo\nmore".into(),
+            message: "\nIn the routes:\n uninitialized constant Foo\nmore".into(),
             file: Some("/srv/shop/config/routes.rb".into()),
             line: Some(3),
             backtrace: vec![],
@@ -262,7 +322,7 @@ mod tests {
         };
         assert_eq!(
             failure.headline(&Root::of("/srv/shop".as_ref())),
-            "NameError: uninitialized constant Foo (config/routes.rb:3)"
+            "NameError: In the routes: uninitialized constant Foo (config/routes.rb:3)"
         );
     }
 }

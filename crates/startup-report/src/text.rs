@@ -7,7 +7,7 @@ use super::{
     phrases::{beyond, cause_beyond, duration, plain, plain_lines},
     place::{place, Root},
     record::Mark,
-    suggestion::{self, Surroundings},
+    suggestion::{self, Suggestion, Surroundings},
     Failure, StartupReport,
 };
 use std::fmt::Write;
@@ -30,20 +30,19 @@ pub fn render_with(report: &StartupReport, colour: bool, seen: &dyn Surroundings
         page.failure(report, failure);
     }
     if let Some(suggestion) = suggestion::suggest_with(report, seen) {
-        page.title("What to do");
-        for line in wrap(&plain_lines(&suggestion.text).join(" "), WIDTH) {
-            page.line(&format!("  {line}"));
-        }
-        if let Some(command) = suggestion.command {
-            page.line("");
-            let command = page.paint(BOLD_GREEN, &plain(&command));
-            page.line(&format!("      {command}"));
-        }
+        page.what_to_do(&suggestion);
     }
     page.output(report);
     if let Some(Failure::Exception { backtrace, .. }) = &report.failure {
         page.backtrace(&backtrace::frames(backtrace, &Root::of(&report.root)));
     }
+    page.out
+}
+
+/// The suggestion alone, for a message that has said the rest.
+pub fn what_to_do(suggestion: &Suggestion) -> String {
+    let mut page = Page { out: String::new(), colour: false };
+    page.what_to_do(suggestion);
     page.out
 }
 
@@ -77,6 +76,18 @@ impl Page {
         let title = self.paint(BOLD, text);
         self.line("");
         self.line(&title);
+    }
+
+    fn what_to_do(&mut self, suggestion: &Suggestion) {
+        self.title("What to do");
+        for line in wrap(&plain_lines(&suggestion.text).join(" "), WIDTH) {
+            self.line(&format!("  {line}"));
+        }
+        if let Some(command) = &suggestion.command {
+            self.line("");
+            let command = self.paint(BOLD_GREEN, &plain(command));
+            self.line(&format!("      {command}"));
+        }
     }
 
     fn head(&mut self, report: &StartupReport) {
@@ -115,19 +126,24 @@ impl Page {
     fn failure(&mut self, report: &StartupReport, failure: &Failure) {
         let root = report.place();
         let Failure::Exception { class, message, cause, detail, .. } = failure else {
-            let headline = self.paint(RED, &plain(&failure.headline(&root)));
             self.line("");
-            self.line(&headline);
+            for line in wrap(&plain(&failure.headline(&root)), WIDTH) {
+                let line = self.paint(RED, &line);
+                self.line(&line);
+            }
             return;
         };
         self.line("");
         let mut said = if message == class { Vec::new() } else { plain_lines(message) }.into_iter();
-        let class = self.paint(BOLD_RED, &plain(class));
+        let class = plain(class);
+        let painted = self.paint(BOLD_RED, &class);
         let first = said.next().unwrap_or_default();
-        self.line(&if first.is_empty() { class } else { format!("{class}: {first}") });
-        said.chain(beyond(message, detail.as_deref())).for_each(|line| self.line(&format!("  {line}")));
+        let told = if first.is_empty() { class.clone() } else { format!("{class}: {first}") };
+        self.message([told].into_iter().chain(said.chain(beyond(message, detail.as_deref()))), &|line| {
+            line.strip_prefix(&class).map_or_else(|| line.to_string(), |rest| format!("{painted}{rest}"))
+        });
         if let Some(cause) = cause_beyond(message, cause.as_deref()) {
-            self.line(&format!("caused by {}", cause.replace('\n', "\n  ")));
+            self.message(format!("caused by {cause}").lines().map(str::to_string), &|line| line.to_string());
         }
         if let Some(place) = place(failure, &root) {
             let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -136,6 +152,13 @@ impl Page {
             if place.of_app {
                 self.source(&root.excerpt(&place));
             }
+        }
+    }
+
+    /// The lines of a message: the first one painted, all others indented, long ones folded.
+    fn message(&mut self, lines: impl Iterator<Item = String>, paint_first: &dyn Fn(&str) -> String) {
+        for (number, line) in folded(lines.collect()).into_iter().enumerate() {
+            self.line(&if number == 0 { paint_first(&line) } else { format!("  {line}") });
         }
     }
 
@@ -183,6 +206,25 @@ impl Page {
     }
 }
 
+/// Lines that are too long as several of the same indentation. A piece of source above a caret that points into it stays whole.
+fn folded(lines: Vec<String>) -> Vec<String> {
+    let points = |line: &String| line.contains('^') && line.chars().all(|c| matches!(c, '^' | '~' | '|' | ' ' | '\t'));
+    let mut all = Vec::new();
+    let mut rest = lines.into_iter().peekable();
+    while let Some(line) = rest.next() {
+        let text = line.trim_start();
+        let (indent, _) = line.split_at(line.len() - text.len());
+        if line.chars().count() <= WIDTH || rest.peek().is_some_and(points) {
+            all.push(line);
+        } else {
+            all.extend(
+                wrap(text, WIDTH - indent.len().min(WIDTH / 2)).into_iter().map(|part| format!("{indent}{part}")),
+            );
+        }
+    }
+    all
+}
+
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -195,4 +237,21 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_of_a_message_are_folded_and_drawn_ones_are_not() {
+        let long = "word ".repeat(30).trim_end().to_string();
+        let source = format!("    {long}");
+        let shown = folded(vec![long.clone(), source.clone(), "         ^^^^".into(), source.clone(), "short".into()]);
+        assert_eq!(shown.concat().matches("word").count(), 90);
+        assert_eq!(shown[2..4], [source, "         ^^^^".into()]);
+        let widths = shown.iter().map(|line| line.chars().count()).filter(|width| *width > WIDTH).count();
+        assert_eq!((widths, shown.len()), (1, 7));
+        assert!(shown[4].starts_with("    word") && shown[5].starts_with("    word"));
+    }
 }

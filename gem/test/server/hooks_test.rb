@@ -52,6 +52,28 @@ class HooksTest < Paceline::Test
     end
   end
 
+  def test_what_is_raised_before_the_first_fork_is_the_applications_failure
+    { "before_fork { raise 'no queue' }" => "no queue", "before_fork { require 'no_such_gem' }" => "cannot load such file -- no_such_gem",
+      "before_fork { exit 3 }" => "the application called exit with status 3 while it was starting", "before_worker_fork { raise 'no worker' }" => "no worker" }.each do |config, message|
+      started(config) do |front, frame|
+        assert_equal F::LOADED, frame.type
+        front.control.send(F::FORK, F.fields(1, 1))
+        failed = front.control.await(F::FAILED)
+        assert_equal ["fork", message], failed.pairs.values_at("step", "message"), config
+        assert_match(%r{/puma\.rb\z}, failed.pairs["file"])
+        assert_nil front.control.read
+      end
+    end
+  end
+
+  def test_what_is_raised_for_a_later_worker_keeps_it_from_nothing
+    config = "before_worker_fork { |index| require 'no_such_gem' if index == 1 }\nafter_worker_fork { require 'no_such_gem' }\nbefore_thread_start { require 'no_such_gem' }"
+    started(config) do |front, _|
+      workers = [1, 2].map { |index| front.fork_worker(index: index).tap { |worker| worker.await(F::READY) } }
+      assert_equal ["", ""], workers.map { |worker| body(worker) }
+    end
+  end
+
   def test_configuration_that_raises
     started("raise 'no such file'") do |front, frame|
       assert_equal F::FAILED, frame.type

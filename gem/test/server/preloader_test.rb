@@ -79,9 +79,27 @@ class PreloaderTest < Paceline::Test
       assert_equal F::LOADED, front.await_start.type
       worker = front.fork_worker
       pairs = worker.await(F::WORKER_FAILED).pairs
-      assert_equal ["ready", "RuntimeError", "too late"], pairs.values_at("step", "class", "message")
+      assert_equal ["boot", "RuntimeError", "too late"], pairs.values_at("step", "class", "message")
       assert_equal [worker.pid.to_s, "1"], front.control.await(F::EXITED).fields
     end
+  end
+
+  # What Rails would answer its first request with.
+  def test_pending_migrations
+    rails = <<~RUBY
+      Entry = Struct.new(:name, :klass)
+      Check = Struct.new(:app) { def call(env) = raise("Migrations are pending.") }
+      module Rails
+        Application = Struct.new(:middleware)
+        def self.application = @application ||= Application.new([Entry.new("Rack::Sendfile"), Entry.new(ENV.fetch("CHECK"), Check)])
+        def self.version = "8.0"
+      end
+      run ->(env) { [200, {}, []] }
+    RUBY
+    fails({ "config.ru" => "ENV['CHECK'] = 'ActiveRecord::Migration::CheckPending'\n#{rails}" }) do |pairs|
+      assert_equal ["boot", "Migrations are pending."], pairs.values_at("step", "message")
+    end
+    serves({ "config.ru" => "ENV['CHECK'] = 'Rack::Lock'\n#{rails}" }) { |answer| assert_equal 200, answer.status }
   end
 
   def test_exception_while_booting

@@ -1,4 +1,5 @@
 # An application that does not start: terminal and browser tell the same, and mending it is enough.
+require "open3"
 require_relative "../support/scenario"
 require_relative "../support/visitor"
 
@@ -132,6 +133,13 @@ class StartupErrorsTest < Minitest::Test
     mended(server)
   end
 
+  def test_a_hook_before_the_fork_that_raises
+    dir = app("config.ru" => HELLO, "config/puma.rb" => "workers 2\nbefore_fork do\n  require 'no_such_gem_here'\nend\n")
+    server = fails(dir, "fork", "LoadError: cannot load such file -- no_such_gem_here", "config/puma.rb:3", "require 'no_such_gem_here'", "gem install no_such_gem_here")
+    write(dir, "config/puma.rb" => "workers 2\n")
+    mended(server)
+  end
+
   def test_the_start_up_time_out_shows_where_the_app_hung
     dir = app("config.ru" => "def waiting = sleep\nwaiting\n#{HELLO}", "paceline.toml" => "start_timeout = \"5s\"\n")
     server = fails(dir, "boot", "not ready after 5.00 s", "config.ru:1:in `waiting'", "start_timeout")
@@ -179,20 +187,75 @@ class StartupErrorsTest < Minitest::Test
     mended(server)
   end
 
-  # Rails itself: its own messages, its own places.
-  def test_rails
+  # In development the page of a request that fails says what to do, too: the server's own, and one of the application's.
+  def test_a_request_that_fails
+    broken = "ENV.fetch('SMTP_HOST_OF_THE_SHOP')"
+    { "run ->(env) { #{broken} }\n" => /<h1>KeyError<\/h1>/, "require 'sinatra/base'\nclass Shop < Sinatra::Base\n  get('/') { #{broken} }\nend\nrun Shop\n" => /<h1><strong>KeyError<\/strong>/ }.each do |rackup, own|
+      dir = app("config.ru" => rackup)
+      server = serve(dir)
+      answer = page(server)
+      assert_equal "500", answer.code
+      assert_match own, answer.body
+      assert_includes words(answer.body), "What to do The app needs the environment variable SMTP_HOST_OF_THE_SHOP, which is not set."
+      assert_equal answer.body.bytesize, Integer(answer["content-length"]) if answer["content-length"]
+      assert_match(/^What to do\n  The app needs the environment variable/, server.get("/", "Accept" => "text/plain").body)
+      eventually("the log") { server.output.match?(/raised KeyError/) }
+
+      production = page(serve(dir, "-e", "production"))
+      assert_equal "500", production.code
+      refute_includes production.body, "What to do"
+    end
+  end
+
+  # The example, whose database nobody has made.
+  def brewery
     dir = app
     FileUtils.cp_r(Dir[File.join(BREWERY, "{app,bin,config,config.ru,db,lib,public,Gemfile,Rakefile}")], dir)
     FileUtils.rm_rf(Dir[File.join(dir, "db/*.sqlite3*"), File.join(dir, "config/puma.rb"), File.join(dir, "Gemfile.lock")])
     FileUtils.mkdir_p(%w[log tmp].map { |name| File.join(dir, name) })
+    dir
+  end
+
+  # Rails itself, where it would answer every request with its own page.
+  def test_rails_with_pending_migrations_and_what_its_requests_raise
+    dir = brewery
+    write(dir, "config/initializers/nothing.rb" => "Rails.application.routes.append { get '/nothing', to: ->(_) { Beer.connection.execute('SELECT * FROM nothing') } }\n")
+    out, status = Open3.capture2e({ "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem"), "RACK_ENV" => nil, "RAILS_ENV" => nil }.merge(AS_ROOT), BIN, "check", chdir: dir)
+    assert_equal 1, status.exitstatus, out
+    assert_match(/^What to do\n  2 migrations have not run on this database yet.\n\n      bin\/rails db:migrate$/, out)
+
+    server = fails(dir, "boot", "ActiveRecord::PendingMigrationError: Migrations are pending.", "2 migrations have not run on this database yet.", "bin/rails db:migrate", arguments: ["-w", "1"])
+    assert system({ "RAILS_ENV" => "development" }, RbConfig.ruby, "bin/rails", "db:migrate", chdir: dir, out: File::NULL)
+    mended(server, "Brew")
+
+    broken = server.get("/nothing", "Accept" => "text/html")
+    assert_equal "500", broken.code
+    assert_match(/StatementInvalid/, broken.body)
+    assert_includes words(broken.body), "What to do The database has no table nothing"
+    server.wait_for(/raised ActiveRecord::StatementInvalid/)
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_rails_with_a_broken_database_yml
+    settings = File.read(File.join(BREWERY, "config/database.yml"))
+    dir = brewery
+    write(dir, "config/database.yml" => settings.sub("  timeout", "   timeout"))
+    server = fails(dir, "boot", "YAML syntax error occurred while parsing", "config/database.yml:4", "config/database.yml, line 4 is not valid YAML", arguments: ["-w", "1"])
+    { settings.sub("sqlite3", "sqlite4") => ["No gem of the bundle provides the adapter sqlite4 of config/database.yml"],
+      settings.sub("sqlite3", "postgresql") => ["The app needs pg, but it is not in the Gemfile", "bundle add pg"],
+      settings.sub(/^development:$/, "staging:") => ["config/database.yml has no section `development`"] }.each do |yaml, told|
+      write(dir, "config/database.yml" => yaml)
+      eventually(told.first) { told.all? { |said| bare(words(page(server).body)).include?(bare(said)) } }
+      told.each { |said| assert_operator bare(server.output), :include?, bare(said) }
+    end
+  end
+
+  # Rails itself: its own messages, its own places.
+  def test_rails
+    dir = brewery
     initializer = ->(code) { write(dir, "config/initializers/zz_broken.rb" => "Rails.application.config.after_initialize do\n  #{code}\nend\n") }
     initializer.call("Beer.first")
     server = fails(dir, "boot", "ActiveRecord::StatementInvalid: SQLite3::SQLException: no such table: beers", "config/initializers/zz_broken.rb:2", "bin/rails db:prepare", arguments: ["-w", "1"])
-
-    before = server.output.size
-    initializer.call("ActiveRecord::Migration.public_send(ActiveRecord::Migration.respond_to?(:check_all_pending!) ? :check_all_pending! : :check_pending!)")
-    eventually("the next failure") { words(page(server).body).include?("PendingMigrationError") }
-    server.wait_for(/PendingMigrationError.*bin\/rails db:migrate/m, from: before)
 
     before = server.output.size
     write(dir, "config/initializers/zz_broken.rb" => "Rails.application.routes.draw { mount Sidekick::Web => '/sidekick' }\n")
@@ -205,8 +268,7 @@ class StartupErrorsTest < Minitest::Test
     server.wait_for(/Missing `secret_key_base`.*SECRET_KEY_BASE/m, from: before)
 
     File.delete(File.join(dir, "config/initializers/zz_broken.rb"))
-    eventually("an answer of the app") { page(server).code != "503" }
-    assert_match(/ is ready: /, server.output)
+    eventually("the next failure") { words(page(server).body).include?("PendingMigrationError") }
     assert_equal 0, server.stop.exitstatus
   end
 end

@@ -39,6 +39,7 @@ fn is_database(s: &Symptom) -> bool {
             "Could not load database configuration",
             "Cannot load database configuration",
             "Cannot load `Rails.application.database_configuration`",
+            "Active Record adapter",
         ])
 }
 
@@ -60,8 +61,9 @@ fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
     {
         return Suggestion::say(format!("config/database.yml has no section `{}`: add one.", case.report.environment));
     }
-    if s.is(&["ActiveRecord::AdapterNotFound"]) || s.says("nonexistent adapter") {
-        return Suggestion::run("config/database.yml has an adapter that no installed gem provides: check its spelling, and that the Gemfile has its gem (sqlite3, pg, mysql2, trilogy).", "bundle install");
+    if let Some(adapter) = unknown_adapter(s) {
+        let text = format!("No gem of the bundle provides the adapter{adapter} of config/database.yml. Rails' own are sqlite3, postgresql, mysql2 and trilogy; check the spelling, or add the gem of the adapter to the Gemfile.");
+        return Suggestion::say(text);
     }
     let unread = s.says_any(&[
         "Could not load database configuration. No such file",
@@ -85,6 +87,14 @@ fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
     None
 }
 
+/// The adapter that there is none of, with a space before it; empty, if the message does not name it.
+fn unknown_adapter(s: &Symptom) -> Option<String> {
+    let quoted = |start| s.after(start, &['\'']).map(|name| format!(" {name}"));
+    quoted("Could not load the '")
+        .or_else(|| quoted("specifies nonexistent '"))
+        .or_else(|| (s.is(&["ActiveRecord::AdapterNotFound"]) || s.says("nonexistent adapter")).then(String::new))
+}
+
 fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let missing = s.is(&["ActiveRecord::NoDatabaseError"])
         || s.says("Unknown database")
@@ -92,6 +102,12 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         || s.says("We could not find your database");
     if !missing {
         return None;
+    }
+    if let Some(folder) = s.after("dir_s_mkdir - ", &['\n']) {
+        return Suggestion::say(format!(
+            "The folder {folder} of SQLite's file does not exist, and can't be created: correct `database` in {}.",
+            file(case)
+        ));
     }
     let name = s
         .after("Unknown database '", &['\''])
@@ -267,6 +283,10 @@ mod tests {
             (&RAILS, "PG::ConnectionBad", "FATAL:  password authentication failed for user \"shop\"", "PostgreSQL refuses the user shop", "-"),
             (&RAILS, "PG::ConnectionBad", "FATAL:  role \"shop\" does not exist", "no user shop", "sudo -u postgres createuser --createdb shop"),
             (&RAILS, "ActiveRecord::AdapterNotSpecified", "The `production` database is not configured for the `production` environment.", "no section `production`", "-"),
+            (&RAILS, "LoadError", "Could not load the 'sqlite4' Active Record adapter. Ensure that the adapter is spelled correctly in config/database.yml", "adapter sqlite4 of config/database.yml", "-"),
+            (&RAILS, "ActiveRecord::AdapterNotFound", "Database configuration specifies nonexistent 'sqlite4' adapter. Available adapters are: mysql2.", "adapter sqlite4 of config/database.yml", "-"),
+            (&RAILS, "LoadError", "Error loading the 'postgresql' Active Record adapter. Missing a gem it depends on? pg is not part of the bundle.", "not in the Gemfile", "bundle add pg"),
+            (&RAILS, "ActiveRecord::NoDatabaseError", "No such file or directory @ dir_s_mkdir - /mnt/data", "The folder /mnt/data of SQLite's file", "-"),
             (&EXAMPLE, "RuntimeError", "Could not load database configuration. No such file - [\"config/database.yml\"]", "There is an example: copy and adapt it", "cp config/database.yml.example config/database.yml"),
             (&RAILS, "SQLite3::CantOpenException", "unable to open database file", "can't open the file", prepare),
             (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::ReadOnlyException: attempt to write a readonly database", "deploy may not write to SQLite's file", "sudo chown -R deploy db"),

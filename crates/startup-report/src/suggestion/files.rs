@@ -115,10 +115,10 @@ fn yaml(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .map(|file| file.split(". Please").next().unwrap_or(file).trim_end_matches('.'))
         .or_else(|| s.after("(", &[')']).filter(|file| file.contains('.')));
     let line = s.after("at line ", &[' ', '\n']).map(|line| format!(", line {line}")).unwrap_or_default();
-    let name = file
-        .map(|file| case.below_root(file.as_ref()))
-        .or_else(|| s.place(case))
-        .unwrap_or_else(|| "A YAML file".into());
+    let name = match file {
+        Some(file) => case.below_root(file.as_ref()),
+        None => format!("The YAML that {} reads", s.place(case).unwrap_or_else(|| "the app".into())),
+    };
     if s.is(&["Psych::BadAlias", "Psych::AliasesNotEnabled"]) {
         return Suggestion::say(format!("{name} uses a YAML alias (`<<: *default`), which Psych 4 (Ruby 3.1) only reads with `YAML.load(..., aliases: true)`: update the gem that reads it, or replace the alias with its content."));
     }
@@ -155,6 +155,7 @@ mod tests {
             (&RAILS, "Errno::EMFILE", "Too many open files", "file descriptors", "ulimit -n 65536"),
             (&RAILS, "Psych::SyntaxError", "(/srv/app/config/cable.yml): did not find expected key while parsing a block mapping at line 5 column 1", "config/cable.yml, line 5 is not valid YAML", "ruby -ryaml -e 'YAML.parse_file(ARGV[0])' config/cable.yml"),
             (&RAILS, "RuntimeError", "YAML syntax error occurred while parsing /srv/app/config/storage.yml. Please note that YAML must be consistently indented. Error: (<unknown>): found character at line 3 column 1", "config/storage.yml, line 3", "ruby -ryaml -e 'YAML.parse_file(ARGV[0])' config/storage.yml"),
+            (&RAILS, "Psych::SyntaxError", "(<unknown>): mapping values are not allowed in this context at line 1 column 5", "The YAML that config/x.rb:7 reads, line 1 is not valid", "-"),
             (&RAILS, "Psych::BadAlias", "Unknown alias: default", "aliases: true", "-"),
         ] {
             row(machine, class, message, text, command);

@@ -3,6 +3,7 @@
 # Loads the application: Bundler, then config/environment, config.ru or a classic Sinatra file. Never requires a
 # library before Bundler has been set up, and never decides what to do when the app does not load.
 require_relative "../native"
+require_relative "database"
 require_relative "tuning"
 
 module Paceline
@@ -67,7 +68,10 @@ module Paceline
       # `given`: an application that needs no file, as config/puma.rb may have one.
       def load(given = nil)
         self.class.loads!
-        step("boot") { @app = recorded(boot(given)) }
+        step("boot") do
+          @app = recorded(boot(given))
+          ask_for_migrations
+        end
         step("preload") { warm }
         @app
       end
@@ -100,6 +104,16 @@ module Paceline
         require "rack"
         require "stringio"
         app
+      end
+
+      # With `migration_error = :page_load`, as in development, Rails answers no request while migrations are pending or its database can't be
+      # reached. What it would raise for the first one is a start that has failed.
+      def ask_for_migrations
+        stack = ::Rails.application&.middleware if defined?(::Rails) && ::Rails.respond_to?(:application)
+        asks = stack.find { |middleware| middleware.name == "ActiveRecord::Migration::CheckPending" } if stack.respond_to?(:find)
+        return unless asks
+        asks.klass.new(->(_env) {}).call({})
+        Database.release
       end
 
       # For the automatic page cache: with what the front has to know of each page.

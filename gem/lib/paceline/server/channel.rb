@@ -336,9 +336,7 @@ module Paceline
       end
 
       def run_hooks(name)
-        @worker.hooks&.run_hooks(name)
-      rescue StandardError => e
-        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        @worker.hooks&.run_hooks_aside(name)
       end
     end
   end

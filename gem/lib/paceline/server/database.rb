@@ -7,10 +7,15 @@ module Paceline
       module_function
 
       # Closes those of every database and role; who asks next gets a new one.
-      def disconnect
+      def disconnect = in_every_role(:clear_all_connections!)
+
+      # This thread gives back those that it has: others may use them.
+      def release = in_every_role(:clear_active_connections!)
+
+      def in_every_role(method)
         return unless defined?(::ActiveRecord::Base)
         handler = ::ActiveRecord::Base.connection_handler
-        every_role? ? handler.clear_all_connections!(:all) : handler.clear_all_connections!
+        every_role? ? handler.public_send(method, :all) : handler.public_send(method)
       end
 
       # The size of the pool from which what this thread runs holds a connection: itself, or the thread of ActionController::Live that runs its

@@ -29,7 +29,7 @@ module Paceline
         ["#{name(@error)}: #{message_of(@error)}", *backtrace].join("\n\t").b << "\n"
       end
 
-      # file and line of the error: of a syntax error the file it is in, else the innermost frame below the root.
+      # file and line of the error: of a syntax error the file it is in, else the innermost frame below the root, or of a gem.
       def place
         syntax_place || frame_place || ["", ""]
       end
@@ -98,7 +98,7 @@ module Paceline
           frame = frame.delete_prefix("(eval at ")
           (frame.start_with?(root) || frame.start_with?(real)) && !frame.include?("/vendor/bundle/")
         end
-        match = (inside || backtrace.first)&.match(/\A(?:\(eval at )?(.+?):(\d+)/)
+        match = (inside || backtrace.find { |frame| !frame.start_with?("<internal:") })&.match(/\A(?:\(eval at )?(.+?):(\d+)/)
         match && [match[1], match[2]]
       end
 
@@ -145,7 +145,8 @@ module Paceline
       # With which status the application ended the process (`exit 3` while it loads): SystemExit's message is only "exit".
       def exit_status
         return unless @error.is_a?(SystemExit)
-        "exit status #{@error.status}"
+        words = "status #{@error.status}"
+        "exit #{words}" unless message_of(@error).include?(words)
       end
 
       def text(words)

@@ -23,6 +23,7 @@ module Paceline
         @hooks = hooks
         @mold = mold
         @adopted = !app.nil? && !mold
+        @has_forked = mold
         @figures = HeapFigures.new
         @workers = {}
         @lock = Mutex.new
@@ -207,8 +208,11 @@ module Paceline
         watch&.kill&.join
       end
 
+      # Where it is, and how the application came there: of its own lines, and the first three of others.
       def tell_backtrace(thread)
-        STDERR.puts "The application was not ready in time. Its backtrace:", thread.backtrace&.map { |line| "    #{line}" }
+        root = File.join(@settings["root"], "")
+        frames = Array(thread.backtrace).select.with_index { |frame, depth| depth < 3 || frame.start_with?(root) }
+        STDERR.puts "The application was not ready in time. It is here:", frames.first(15).map { |line| "    #{line}" }
       rescue IOError
         nil
       end
@@ -233,8 +237,7 @@ module Paceline
 
       def fork_worker(index, threads)
         mend_outputs
-        before_fork
-        @hooks&.run_hooks(:before_worker_fork, index - 1)
+        prepare_fork(index - 1)
         ours, theirs = UNIXSocket.pair
         parent = Process.pid
         pid = fork_process do
@@ -252,7 +255,7 @@ module Paceline
         @control.send(Frames::FORKED, Frames.fields(index, pid), fd: ours)
         ours.close
         reap(pid, index)
-        @hooks&.run_hooks(:after_worker_fork, index - 1)
+        @hooks&.run_hooks_aside(:after_worker_fork, index - 1)
         announce_writes
       end
 
@@ -267,6 +270,8 @@ module Paceline
         end
       rescue Errno::EAGAIN, Errno::ENOMEM => e
         Shadow.refuse(path, "the preloader could not fork: #{e.class}")
+      rescue StandardError, ScriptError => e
+        Shadow.refuse(path, "before the fork: #{e.class}: #{e.message}")
       end
 
       # Ruby flushes both before it forks, also when the app has closed them.
@@ -286,6 +291,17 @@ module Paceline
         retry
       end
 
+      # Whatever is raised before the first fork is the app's failure, as while it loads. Later a worker comes all the same.
+      def prepare_fork(index)
+        before_fork
+        @hooks&.run_hooks(:before_worker_fork, index)
+        @has_forked = true
+      rescue Exception => e # a gem that is missing, or `exit`, is no StandardError
+        fail_with(e, "fork") unless @has_forked
+        ForkedChild.leave(e) if ForkedChild.here?
+        warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
+
       # The app's hooks once, before the first fork; its database connections each time.
       def before_fork
         unless @forked_before
@@ -296,8 +312,6 @@ module Paceline
         end
         @forked_before = true
         Database.disconnect
-      rescue StandardError => e
-        warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
       end
 
       # Waits for this child alone, so that the app's own children stay the app's.
@@ -318,27 +332,19 @@ module Paceline
       private_constant :EndedWorker
 
       def tell_shutdown(index, pid, status)
-        @hooks&.run_hooks(:after_worker_shutdown, EndedWorker.new(index - 1, pid, status))
-      rescue StandardError => e
-        warn "paceline: after_worker_shutdown: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        @hooks&.run_hooks_aside(:after_worker_shutdown, EndedWorker.new(index - 1, pid, status))
       end
 
       # All workers serve. One alone is the server, for the file's eyes, and runs the hook itself.
       def booted
         return if @booted || @settings["workers"] == "1"
         @booted = true
-        Thread.new { run_hooks_aside(:after_booted) }
+        Thread.new { @hooks&.run_hooks_aside(:after_booted) }
       end
 
       def stopped
-        run_hooks_aside(:after_stopped) if @booted
+        @hooks&.run_hooks_aside(:after_stopped) if @booted
         @booted = false
-      end
-
-      def run_hooks_aside(name)
-        @hooks&.run_hooks(name)
-      rescue StandardError => e
-        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
       end
 
       def kill_workers

@@ -88,6 +88,13 @@ module Paceline
         @hooks.fetch(name, []).each { |block, key| key ? block.call(*args, @data[key]) : block.call(*args) }
         ForkedChild.leave if defined?(ForkedChild) && ForkedChild.here?
       end
+
+      # The same where nothing depends on them: what a hook raises is told, and ends nothing. A gem that is missing is no StandardError.
+      def run_hooks_aside(name, *args)
+        run_hooks(name, *args)
+      rescue StandardError, ScriptError => e
+        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
     end
   end
 end

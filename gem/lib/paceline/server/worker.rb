@@ -15,6 +15,7 @@ require_relative "heap_figures"
 require_relative "heap_room"
 require_relative "out_of_band_gc"
 require_relative "parent_death"
+require_relative "raised"
 
 module Paceline
   module Server
@@ -166,7 +167,7 @@ module Paceline
       def out_of_band
         return unless @out_of_band.try_lock
         begin
-          run_hooks_aside(:out_of_band)
+          @hooks.run_hooks_aside(:out_of_band)
         ensure
           @out_of_band.unlock
         end
@@ -195,6 +196,7 @@ module Paceline
       def boot
         @app ||= @loader.load(@hooks&.app)
         ForkedChild.leave if ForkedChild.here?
+        Raised.watch(@settings["environment"])
         @rack3 = @loader.rack_release.to_i >= 3
         @flusher = Flusher.new
         Native.header_classes = Headers.plain_hashes if Native
@@ -215,7 +217,7 @@ module Paceline
 
       def report(error)
         ForkedChild.leave(error) if ForkedChild.here?
-        failure = Failure.new(error, step: "ready", root: @settings["root"])
+        failure = Failure.new(error, step: @app ? "ready" : @loader.current_step, root: @settings["root"])
         @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
         exit!(1)
       end
@@ -323,7 +325,7 @@ module Paceline
         more = obstacles.size - NAMED
         obstacles = obstacles.first(NAMED).push("and #{more} more") if more.positive?
         "#{obstacles.join("; ")}. End it in before_refork of config/puma.rb" if obstacles.any?
-      rescue StandardError => e
+      rescue StandardError, ScriptError => e
         "before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"
       end
 
@@ -340,9 +342,7 @@ module Paceline
       # Undoes before_refork, where there is to be no fork.
       def after_refork
         AutoCache.start if auto_cache?
-        @hooks&.run_hooks(:after_refork)
-      rescue StandardError => e
-        warn "paceline: after_refork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        @hooks&.run_hooks_aside(:after_refork)
       end
 
       def auto_cache?
@@ -367,20 +367,14 @@ module Paceline
       end
 
       def shut_down
-        run_hooks_aside(:before_worker_shutdown, @index - 1)
-        run_hooks_aside(:after_stopped) if @settings["workers"] == "1"
+        @hooks&.run_hooks_aside(:before_worker_shutdown, @index - 1)
+        @hooks&.run_hooks_aside(:after_stopped) if @settings["workers"] == "1"
       end
 
       # This worker is the whole server, as Puma's single mode has one.
       def booted
         return unless @hooks&.hook?(:after_booted)
-        Thread.new { run_hooks_aside(:after_booted) }
-      end
-
-      def run_hooks_aside(name, *args)
-        @hooks&.run_hooks(name, *args)
-      rescue StandardError => e
-        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+        Thread.new { @hooks.run_hooks_aside(:after_booted) }
       end
     end
   end

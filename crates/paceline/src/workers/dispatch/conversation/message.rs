@@ -78,6 +78,8 @@ pub enum Answer {
         status: u16,
         headers: HeaderPairs,
         body: AnswerBody,
+        /// What the application's own error page is about.
+        raised: Option<Arc<AppError>>,
     },
     /// The app raised before it had a response.
     Raised(AppError),
