@@ -20,8 +20,10 @@ module Bench
       %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
     end
 
-    # NAME: of the benchmark.
+    # NAME: of the benchmark. Without the native part the Ruby side is several times slower, and nobody who installs the gem has it so.
     def need_paceline(name)
+      has_native = system(RbConfig.ruby, "-I#{Servers::HERE}/gem/lib", "-e", 'require "paceline/native"; exit !!Paceline::Native')
+      abort "bin/bench #{name}: the gem's native part is not built for Ruby #{RUBY_VERSION}: run `bin/native` with that Ruby, or set PACELINE_NATIVE=0 to measure without it" unless has_native || ENV["PACELINE_NATIVE"] == "0"
       abort "bin/bench #{name}: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN" unless File.executable?(Servers.paceline)
     end
   end
