@@ -47,7 +47,7 @@ module Bench
     end
 
     def markdown
-      [heading, warnings, table([rate, cpu]), table([p99, counted("system calls", "calls"), counted("context switches", "switches")]), generator, sources].compact.join("\n\n") << "\n"
+      [heading, warnings, table([rate, cpu]), table([p99, counted("system calls", "calls"), counted("context switches", "switches")]), generator, absent, sources].compact.join("\n\n") << "\n"
     end
 
     # [[least, most], reasons why there is none]: FIGURE of a server under a load in all runs that have it.
@@ -82,8 +82,10 @@ module Bench
       end.uniq.join("; ")
     end
 
+    # Those that have any figure.
     def servers
-      names = groups.flat_map { |group| group["servers"].map { |row| row["server"] } }.uniq
+      rows = groups.flat_map { |group| group["servers"] }
+      names = rows.reject { |row| row["wrong"] }.map { |row| row["server"] }.uniq
       names.sort_by { |name| [Servers::BASELINE, "paceline"].index(name) || names.size }
     end
 
@@ -101,6 +103,13 @@ module Bench
     # Without Debian's revision.
     def version(versions, name) = (versions["gem #{name}"] || versions[name] || versions["ruby-#{name}"])&.then { |text| text[/(?:\d+:)?([\d.]+\d)/, 1] }
 
+    # Why a server has no figure at all, in a few words.
+    def absent
+      rows = groups.flat_map { |group| group["servers"] }.reject { |row| servers.include?(row["server"]) }
+      told = rows.map { |row| "#{row["server"]} (#{row["wrong"].to_s[0, 80]})" }.uniq { |text| text[/\S+/] }
+      "Not measured: #{told.join(", ")}." if told.any?
+    end
+
     def told_generators
       told = @runs.values.flat_map { |run| (run["generators"] || {}).map { |name, version| [name, version].compact.join(" ") } }.uniq
       " Generators: #{told.join(", ")}." if told.any?
@@ -114,7 +123,8 @@ module Bench
     # A line of LINES for each load: the baseline's own figures, and the others' ratios to it.
     def table(lines)
       rows = loads.flat_map { |load| lines.map { |line| ["#{title(load)}: #{line.title}", *servers.map { |server| cell(load, server, line) }] } }
-      align(["", *servers], rows, texts: [0])
+      # What could not be counted there has no line.
+      align(["", *servers], rows.reject { |_, *cells| cells.all?(&:empty?) }, texts: [0])
     end
 
     def title((scenario, load, generator))

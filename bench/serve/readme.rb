@@ -30,8 +30,7 @@ module Bench
 
     private
 
-    # Without those that did not start in any of the runs.
-    def servers = @combined.servers.reject { |server| server == Servers::BASELINE || ROWS.none? { |scenario, key, figure| figure?(scenario, key, server, figure) } }
+    def servers = @combined.servers - [Servers::BASELINE]
     def several? = @combined.generators.size > 1
 
     def rows
@@ -40,8 +39,6 @@ module Bench
         ["#{SHORT.fetch(scenario)}, #{LOADS.fetch(key)}: #{FIGURES.fetch(figure)}", *servers.map { |server| cell(load, server, figure) }, *(load.last if several?)]
       end
     end
-
-    def figure?(scenario, key, server, figure) = @combined.loads_of(scenario, key).any? { |load| @combined.range(load, server, "#{figure}_ratio").first.first }
 
     # The load of the generator that shows Paceline at its worst: where it has no figure, else the least requests/s, or the most CPU.
     def worst(scenario, key, figure)
