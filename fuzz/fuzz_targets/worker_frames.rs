@@ -11,7 +11,7 @@ use paceline::{
     workers::{
         protocol::{
             fields,
-            frame::{self, encode, kind, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply},
+            frame::{self, encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply},
         },
         rack::response::header_map,
     },
@@ -126,15 +126,23 @@ fn write(reply: &Reply) -> BytesMut {
         FromWorker::Error { busy, counters, error } => encode(kind::ERROR, &|out| {
             out.put_u8((*busy).into());
             put_counters(out, counters);
-            fields::put_pair(out, "class", &error.class);
-            fields::put_pair(out, "message", &error.message);
-            fields::put_pair(out, "file", &error.file);
-            fields::put_pair(out, "line", &error.line);
-            // So that a CR at the end of a line is not taken for a part of its end.
-            let backtrace: String = error.backtrace.iter().map(|line| format!("{line}\r\n")).collect();
-            fields::put_pair(out, "backtrace", backtrace);
+            put_error(out, error);
         }),
+        FromWorker::Raised(error) => encode(kind::RAISED, &|out| put_error(out, error)),
     }
+}
+
+fn put_error(out: &mut BytesMut, error: &AppError) {
+    // So that a CR at the end of a line is not taken for a part of its end.
+    let backtrace: String = error.backtrace.iter().map(|line| format!("{line}\r\n")).collect();
+    let AppError { class, message, file, line, cause, detail, .. } = error;
+    fields::put_pair(out, "class", class);
+    fields::put_pair(out, "message", message);
+    fields::put_pair(out, "file", file);
+    fields::put_pair(out, "line", line);
+    fields::put_pair(out, "backtrace", backtrace);
+    fields::put_pair(out, "cause", cause);
+    fields::put_pair(out, "detail", detail);
 }
 
 fn put_headers(out: &mut BytesMut, headers: &HeaderPairs) {

@@ -169,7 +169,8 @@ fn source(place: &Place, root: &Root) -> Markup {
     }
 }
 
-fn what_to_do(found: &Suggestion, root: &Path) -> Markup {
+/// The suggestion, and where its command is to be run.
+pub fn what_to_do(found: &Suggestion, root: &Path) -> Markup {
     html! {
         section.advice {
             h2 { "What to do" }

@@ -12,7 +12,7 @@ mod samples;
 pub mod suggestion;
 pub mod text;
 
-pub use suggestion::{suggest, Suggestion};
+pub use suggestion::{suggest, suggest_for_request, Suggestion};
 
 use std::{path::PathBuf, time::Duration};
 

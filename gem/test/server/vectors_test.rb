@@ -39,7 +39,7 @@ class VectorsTest < Paceline::Test
     named = VECTORS.values.map(&:number).uniq.sort
     known = %i[START FORK RELEASE SHADOW STEP LOADED FAILED FORKED EXITED DRAIN ASK_BACKTRACE MOLD CHANNEL OUTPUT READY BACKTRACE WORKER_FAILED
                PROMOTED UNSAFE ASK_MEMORY MEMORY SPARE
-               MAILBOX REQUEST BODY BODY_END CANCEL WAKE NOTICE RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR RECORD ASIDE
+               MAILBOX REQUEST BODY BODY_END CANCEL WAKE NOTICE RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR RECORD ASIDE RAISED
                CONFIGURE ENVIRONMENT BOOTED STOPPED CONFIGURED]
     assert_equal known.map { |name| F.const_get(name) }.sort, named
   end
@@ -71,7 +71,7 @@ class VectorsTest < Paceline::Test
     when "BODY" then F.frame(vector.number, vector.one("body"))
     when "CHUNK" then F.chunk_head(vector.request, vector.one("body").bytesize) + vector.one("body")
     when "FILE", "RECORD" then F.answer(vector.number, vector.request, vector.one("body"))
-    when "EARLY_HINTS", "HIJACK", "IDLE", "ASIDE" then F.answer(vector.number, vector.request, F.fields(*vector.all("pair")))
+    when "EARLY_HINTS", "HIJACK", "IDLE", "ASIDE", "RAISED" then F.answer(vector.number, vector.request, F.fields(*vector.all("pair")))
     else F.frame(vector.number, F.fields(*vector.all("field"), *vector.all("pair")))
     end
   end
@@ -87,8 +87,8 @@ class VectorsTest < Paceline::Test
       assert_equal vector.request, F.cancelled_number(vector.frame)
     elsif vector.all("field").any?
       assert_equal vector.all("field"), F.parse_fields(vector.payload)
-    elsif %w[START LOADED FAILED WORKER_FAILED EARLY_HINTS MEMORY].include?(vector.type)
-      payload = vector.type == "EARLY_HINTS" ? vector.payload.byteslice(F::NUMBER..) : vector.payload
+    elsif %w[START LOADED FAILED WORKER_FAILED EARLY_HINTS RAISED MEMORY].include?(vector.type)
+      payload = %w[EARLY_HINTS RAISED].include?(vector.type) ? vector.payload.byteslice(F::NUMBER..) : vector.payload
       assert_equal vector.all("pair").each_slice(2).to_h, F.parse_pairs(payload)
     end
   end

@@ -16,7 +16,7 @@ class FakeFront
   # `number`: of the request that a frame on a channel answers; it is no part of `payload` here.
   Frame = Struct.new(:type, :payload, :fd, :number) do
     def self.of(type, payload, fd)
-      return new(type, payload, fd) unless type.between?(F::RESPONSE, F::RECORD)
+      return new(type, payload, fd) unless type.between?(F::RESPONSE, F::RAISED)
       new(type, payload.byteslice(F::NUMBER..), fd, payload.unpack1("Q>"))
     end
 
@@ -212,6 +212,7 @@ class FakeFront
         got.body << frame.payload
       when F::FILE then got.file = frame.payload
       when F::RECORD then got.record = frame.payload
+      when F::RAISED then got.error = frame.pairs
       when F::RESPONSE
         got.status, got.flags = frame.payload.unpack("nC")
         got.counters, rest = counters(frame.payload.byteslice(3..))

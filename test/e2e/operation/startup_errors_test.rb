@@ -187,6 +187,26 @@ class StartupErrorsTest < Minitest::Test
     mended(server)
   end
 
+  # In development the page of a request that fails says what to do, too: the server's own, and one of the application's.
+  def test_a_request_that_fails
+    broken = "ENV.fetch('SMTP_HOST_OF_THE_SHOP')"
+    { "run ->(env) { #{broken} }\n" => /<h1>KeyError<\/h1>/, "require 'sinatra/base'\nclass Shop < Sinatra::Base\n  get('/') { #{broken} }\nend\nrun Shop\n" => /<h1><strong>KeyError<\/strong>/ }.each do |rackup, own|
+      dir = app("config.ru" => rackup)
+      server = serve(dir)
+      answer = page(server)
+      assert_equal "500", answer.code
+      assert_match own, answer.body
+      assert_includes words(answer.body), "What to do The app needs the environment variable SMTP_HOST_OF_THE_SHOP, which is not set."
+      assert_equal answer.body.bytesize, Integer(answer["content-length"]) if answer["content-length"]
+      assert_match(/^What to do\n  The app needs the environment variable/, server.get("/", "Accept" => "text/plain", "User-Agent" => "curl/8").body)
+      eventually("the log") { server.output.match?(/raised KeyError/) }
+
+      production = page(serve(dir, "-e", "production"))
+      assert_equal "500", production.code
+      refute_includes production.body, "What to do"
+    end
+  end
+
   # The example, whose database nobody has made.
   def brewery
     dir = app
@@ -197,8 +217,9 @@ class StartupErrorsTest < Minitest::Test
   end
 
   # Rails itself, where it would answer every request with its own page.
-  def test_rails_with_pending_migrations
+  def test_rails_with_pending_migrations_and_what_its_requests_raise
     dir = brewery
+    write(dir, "config/initializers/nothing.rb" => "Rails.application.routes.append { get '/nothing', to: ->(_) { Beer.connection.execute('SELECT * FROM nothing') } }\n")
     out, status = Open3.capture2e({ "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem"), "RACK_ENV" => nil, "RAILS_ENV" => nil }.merge(AS_ROOT), BIN, "check", chdir: dir)
     assert_equal 1, status.exitstatus, out
     assert_match(/^What to do\n  2 migrations have not run on this database yet.\n\n      bin\/rails db:migrate$/, out)
@@ -207,7 +228,26 @@ class StartupErrorsTest < Minitest::Test
     assert system({ "RAILS_ENV" => "development" }, RbConfig.ruby, "bin/rails", "db:migrate", chdir: dir, out: File::NULL)
     mended(server, "Brew")
 
+    broken = server.get("/nothing", "Accept" => "text/html")
+    assert_equal "500", broken.code
+    assert_match(/StatementInvalid/, broken.body)
+    assert_includes words(broken.body), "What to do The database has no table nothing"
+    server.wait_for(/raised ActiveRecord::StatementInvalid/)
     assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_rails_with_a_broken_database_yml
+    settings = File.read(File.join(BREWERY, "config/database.yml"))
+    dir = brewery
+    write(dir, "config/database.yml" => settings.sub("  timeout", "   timeout"))
+    server = fails(dir, "boot", "YAML syntax error occurred while parsing", "config/database.yml:4", "config/database.yml, line 4 is not valid YAML", arguments: ["-w", "1"])
+    { settings.sub("sqlite3", "sqlite4") => ["No gem of the bundle provides the adapter sqlite4 of config/database.yml"],
+      settings.sub("sqlite3", "postgresql") => ["The app needs pg, but it is not in the Gemfile", "bundle add pg"],
+      settings.sub(/^development:$/, "staging:") => ["config/database.yml has no section `development`"] }.each do |yaml, told|
+      write(dir, "config/database.yml" => yaml)
+      eventually(told.first) { told.all? { |said| bare(words(page(server).body)).include?(bare(said)) } }
+      told.each { |said| assert_operator bare(server.output), :include?, bare(said) }
+    end
   end
 
   # Rails itself: its own messages, its own places.

@@ -33,7 +33,7 @@ use http_guard::{
     guard::SLOW_BODY,
     strict::{BadBody, Refusal},
 };
-use startup_report::StartupReport;
+use startup_report::{StartupReport, Suggestion};
 use unix_user::RunAs;
 
 type Answer = Response<ResponseBody>;
@@ -44,9 +44,16 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 const CRAWLERS_RETRY_AFTER: HeaderValue = HeaderValue::from_static("30");
 
 /// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
-pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
+pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, mut response: Answer) -> Answer {
     if response.status().is_server_error() {
-        remember(site, head, exchange, Failed { status: response.status().as_u16(), ..Failed::default() });
+        let raised = response.extensions_mut().remove::<Arc<AppError>>();
+        let failed = raised.as_deref().map(failed_by).unwrap_or_default();
+        remember(site, head, exchange, Failed { status: response.status().as_u16(), ..failed });
+        if let Some(error) = raised.filter(|_| site.shows_details()) {
+            exchange.note = Some(format!("raised {}", error.class));
+            let raised = RaisedError::of(site, head, exchange, error);
+            response.extensions_mut().insert(PageOfFiles::Advice(Arc::new(raised)));
+        }
     }
     let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
     let (parts, _) = response.into_parts();
@@ -77,6 +84,12 @@ fn remember(site: &Site, head: &Parts, exchange: &Exchange, failed: Failed) {
     });
 }
 
+/// The exception, as the dashboard shows it.
+fn failed_by(error: &AppError) -> Failed {
+    let AppError { class, message, file, line, backtrace, .. } = error.clone();
+    Failed { class, message, file, line, backtrace, ..Failed::default() }
+}
+
 /// X-Sendfile names a file by its path; X-Accel-Redirect names one below the site's root.
 fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
     let value = |name: &str| response.headers().get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
@@ -96,12 +109,15 @@ enum PageOfFiles {
     /// `public/STATUS.html`.
     Public,
     Exception(Arc<RaisedError>),
+    /// The application's own page of it, with what to do.
+    Advice(Arc<RaisedError>),
 }
 
 /// What the page of an exception shows.
 struct RaisedError {
-    error: AppError,
+    error: Arc<AppError>,
     root: PathBuf,
+    environment: String,
     request_line: String,
     id: String,
     accept: Option<String>,
@@ -132,6 +148,14 @@ pub async fn complete(site: &Site, mut answer: Answer) -> Answer {
             let run_as = files.run_as().clone();
             files.beside(move || raised.page(&run_as)).await.ok()
         }
+        PageOfFiles::Advice(raised) => {
+            let run_as = files.run_as().clone();
+            let found = files.beside(move || raised.suggestion(&raised.failure(), &run_as)).await.ok().flatten();
+            return match found {
+                Some(found) => pages::advise(answer, &found, &site.config.root),
+                None => answer,
+            };
+        }
     };
     if let Some((content_type, body)) = made {
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -141,15 +165,41 @@ pub async fn complete(site: &Site, mut answer: Answer) -> Answer {
 }
 
 impl RaisedError {
+    fn of(site: &Site, head: &Parts, exchange: &Exchange, error: Arc<AppError>) -> RaisedError {
+        RaisedError {
+            error,
+            root: site.config.root.clone(),
+            environment: site.config.environment.clone(),
+            request_line: format!("{} {}", head.method, head.uri),
+            id: exchange.id.to_string(),
+            accept: accept(head).map(str::to_owned),
+        }
+    }
+
+    fn failure(&self) -> startup_report::Failure {
+        let AppError { class, message, file, line, backtrace, cause, detail } = AppError::clone(&self.error);
+        startup_report::Failure::Exception {
+            class,
+            message,
+            file: (!file.is_empty()).then(|| file.into()),
+            line: line.parse().ok(),
+            backtrace,
+            cause: Some(cause),
+            detail: Some(detail),
+        }
+    }
+
+    fn suggestion(&self, failure: &startup_report::Failure, read_as: &RunAs) -> Option<Suggestion> {
+        startup_report::suggest_for_request(failure, &self.root, &self.environment, Some(read_as))
+    }
+
     /// It reads the source with the rights of `read_as`.
     fn page(&self, read_as: &RunAs) -> pages::Page {
-        let error = &self.error;
+        let failure = self.failure();
+        let suggestion = self.suggestion(&failure, read_as);
         let exception = pages::AppException {
-            class: &error.class,
-            message: &error.message,
-            file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
-            line: error.line.parse().ok(),
-            backtrace: &error.backtrace,
+            failure: &failure,
+            suggestion: suggestion.as_ref(),
             root: &self.root,
             read_as: Some(read_as),
             request_line: &self.request_line,
@@ -288,7 +338,7 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
             let sentence = "The application's response could not be sent.";
             status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
         }
-        Failure::Raised(error) => raised(site, head, exchange, &error),
+        Failure::Raised(error) => raised(site, head, exchange, error),
     }
 }
 
@@ -342,23 +392,15 @@ fn deadly(site: &Site, head: &Parts, exchange: &mut Exchange, time: Duration) ->
 }
 
 /// The app raised an exception. It is remembered, and shown where this environment shows details.
-fn raised(site: &Site, head: &Parts, exchange: &mut Exchange, error: &AppError) -> Answer {
+fn raised(site: &Site, head: &Parts, exchange: &mut Exchange, error: AppError) -> Answer {
     exchange.note = Some(format!("raised {}", error.class));
-    let AppError { class, message, file, line, backtrace } = error.clone();
-    let failed = Failed { status: 500, class, message, file, line, backtrace, ..Failed::default() };
-    remember(site, head, exchange, failed);
+    remember(site, head, exchange, Failed { status: 500, ..failed_by(&error) });
     if !site.shows_details() {
         let sentence = "Something went wrong in the application.";
         return status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence);
     }
-    let raised = RaisedError {
-        error: error.clone(),
-        root: site.config.root.clone(),
-        request_line: format!("{} {}", head.method, head.uri),
-        id: exchange.id.to_string(),
-        accept: accept(head).map(str::to_owned),
-    };
     let (content_type, body) = pages::render(500, accept(head), Some(&error.message), Some(&exchange.id));
+    let raised = RaisedError::of(site, head, exchange, Arc::new(error));
     let mut answer = page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body);
     answer.extensions_mut().insert(PageOfFiles::Exception(Arc::new(raised)));
     answer

@@ -43,10 +43,18 @@ impl Symptom {
     }
 }
 
+/// What failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    Start,
+    Request,
+}
+
 pub struct Case<'a> {
     pub report: &'a StartupReport,
     pub seen: &'a dyn Surroundings,
     pub root: Root,
+    pub occasion: Occasion,
 }
 
 impl Case<'_> {

@@ -2,7 +2,7 @@
 //! It comes last: it never speaks where another rule knows the reason.
 
 use super::{
-    case::{shell, Case, Symptom},
+    case::{shell, Case, Occasion, Symptom},
     Suggestion,
 };
 use std::path::PathBuf;
@@ -66,7 +66,8 @@ fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
             false => Suggestion::say(text),
         };
     }
-    if s.says("for nil") {
+    // In a request it is nearly always the code's own mistake, which no general advice helps.
+    if s.says("for nil") && case.occasion == Occasion::Start {
         return Suggestion::say(format!(
             "A value is nil that should not be{place}: often a setting or credential is missing in {}.",
             case.report.environment
@@ -85,7 +86,7 @@ fn meant(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{suggest_with, testing::*};
+    use super::super::{for_request, suggest_with, testing::*};
     use crate::Failure;
 
     #[test]
@@ -123,6 +124,18 @@ mod tests {
             detail: None,
         };
         check(suggest_with(&report("test", failure), &RAILS), "PostgreSQL", "systemctl start postgresql", "cause");
+    }
+
+    #[test]
+    fn a_request_is_given_no_advice_for_a_start() {
+        for (class, message) in [("NoMethodError", "undefined method `[]' for nil:NilClass"), ("SystemExit", "exit")] {
+            let report = report("development", exception(class, message));
+            assert!(suggest_with(&report, &RAILS).is_some(), "{class}");
+            assert_eq!(for_request(&report, &RAILS), None, "{class}");
+        }
+        let pending =
+            report("development", exception("ActiveRecord::PendingMigrationError", "Migrations are pending."));
+        check(for_request(&pending, &RAILS), "Migrations have not run", "bin/rails db:migrate", "pending");
     }
 
     #[test]

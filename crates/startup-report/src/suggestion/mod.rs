@@ -1,4 +1,4 @@
-//! Says what to do about a failed start: a sentence and, where one helps, a command to run in the app's directory.
+//! Says what to do about a failed start or an exception in a request: a sentence and, where one helps, a command to run in the app's directory.
 //! It only reads the record and asks `Surroundings`; it never runs or changes anything.
 
 mod case;
@@ -14,10 +14,12 @@ mod surroundings;
 #[cfg(test)]
 pub mod testing;
 
-pub use case::{Case, Symptom};
+pub use case::{Case, Occasion, Symptom};
 pub use surroundings::{port_holder, Here, Surroundings};
 
 use super::{place::Root, Failure, StartupReport};
+use std::path::Path;
+use unix_user::RunAs;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
@@ -50,7 +52,7 @@ pub fn suggest(report: &StartupReport) -> Option<Suggestion> {
 
 /// The same, with the machine as an argument.
 pub fn suggest_with(report: &StartupReport, seen: &dyn Surroundings) -> Option<Suggestion> {
-    let case = Case { report, seen, root: Root::of(&report.root) };
+    let case = Case { report, seen, root: Root::of(&report.root), occasion: Occasion::Start };
     match report.failure.as_ref()? {
         Failure::Exception { .. } => from_symptoms(&case.exception_symptoms(), &case),
         Failure::Exited { status, signal, .. } => process::killed(*signal, *status, &case)
@@ -60,6 +62,24 @@ pub fn suggest_with(report: &StartupReport, seen: &dyn Surroundings) -> Option<S
         Failure::Unready { path, .. } => process::unready(path),
         Failure::System { doing, error } => process::system(doing, error, &case),
     }
+}
+
+/// What to do about an exception that a request has ended with. The app's files are read with the rights of `read_as`.
+pub fn suggest_for_request(
+    failure: &Failure,
+    root: &Path,
+    environment: &str,
+    read_as: Option<&RunAs>,
+) -> Option<Suggestion> {
+    let mut report = StartupReport::new("", root, environment);
+    report.read_as = read_as.cloned();
+    report.fail(failure.clone());
+    for_request(&report, &Here::of(&report))
+}
+
+fn for_request(report: &StartupReport, seen: &dyn Surroundings) -> Option<Suggestion> {
+    let case = Case { report, seen, root: Root::of(&report.root), occasion: Occasion::Request };
+    from_symptoms(&case.exception_symptoms(), &case)
 }
 
 fn from_symptoms(symptoms: &[Symptom], case: &Case) -> Option<Suggestion> {

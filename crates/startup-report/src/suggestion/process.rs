@@ -2,7 +2,7 @@
 //! It never asks the kernel.
 
 use super::{
-    case::{Case, Symptom},
+    case::{Case, Occasion, Symptom},
     files, services, Suggestion,
 };
 use crate::{
@@ -41,6 +41,9 @@ fn native_library(line: &str) -> Option<String> {
 
 /// SystemExit while loading: `exit`, `abort`, or a gem that gives up so.
 pub fn exit_by_exception(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    if case.occasion == Occasion::Request {
+        return None;
+    }
     match s.class.as_str() {
         "SystemExit" if case.printed_symptoms().is_empty() => {
             let place = s.place(case).map(|place| format!(" at {place}")).unwrap_or_default();

@@ -35,10 +35,12 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
             );
         }
         let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
-        return Suggestion::say(format!("While it booted, the app tried to connect to a server{place} that does not answer: start the server, or correct the address."));
+        return Suggestion::say(format!("The app tried to connect to a server{place} that does not answer: start the server, or correct the address."));
     }
     if s.is(&["SocketError", "Socket::ResolutionError"]) {
-        return Suggestion::say("While it booted, the app looked up a host name that does not exist: correct the address, or the machine's DNS settings.");
+        return Suggestion::say(
+            "The app looked up a host name that does not exist: correct the address, or the machine's DNS settings.",
+        );
     }
     None
 }

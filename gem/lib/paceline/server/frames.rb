@@ -60,6 +60,7 @@ module Paceline
       NOTICE = 0x3B
       RECORD = 0x3C
       ASIDE = 0x3D
+      RAISED = 0x3E
 
       # Flags of REQUEST.
       INLINE = 1

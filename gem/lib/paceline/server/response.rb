@@ -8,6 +8,7 @@ require_relative "forked_child"
 require_relative "frames"
 require_relative "gatherer"
 require_relative "headers"
+require_relative "raised"
 require_relative "request_cost"
 require_relative "stream"
 
@@ -80,6 +81,7 @@ module Paceline
       def respond(status)
         @status = status.to_i
         raise InvalidResponse, "status #{status.inspect}" unless @status.between?(100, 599)
+        tell_raised if @status >= 500
         return if Native && @body.instance_of?(Array) && respond_at_once
         headers = @headers.encode(@app_headers)
         hijack = @headers.hijack
@@ -114,6 +116,18 @@ module Paceline
         recording = @env["paceline.recording"] or return
         @env["paceline.recording"] = nil
         @channel.leave(Frames.answer(Frames::RECORD, number, recording.to_wire.b))
+      end
+
+      # What the application's own error page is about, before the frame that begins the response.
+      def tell_raised
+        error = Raised.behind(@env) or return
+        @channel.leave(Frames.answer(Frames::RAISED, number, exception(error)))
+      end
+
+      # Pairs of ERROR and RAISED.
+      def exception(error)
+        failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
+        Frames.pairs(failure.except("step"))
       end
 
       def bodiless?
@@ -267,10 +281,8 @@ module Paceline
         return if !gone && !begun? && handled?(error)
         return end_stream(Frames::ABORT) if @gatherer&.sent?
         return @channel.write(Frames.ending(Frames::ABORT, number, busy, @cost.stop(0))) if @begun
-        failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
-        pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
         @begun = true
-        @channel.leave(Frames.error(number, busy, @cost.stop(@gatherer ? @gatherer.count : 0), pairs))
+        @channel.leave(Frames.error(number, busy, @cost.stop(@gatherer ? @gatherer.count : 0), exception(error)))
       rescue SystemCallError, IOError
         nil # the front is gone
       end

@@ -15,6 +15,7 @@ require_relative "heap_figures"
 require_relative "heap_room"
 require_relative "out_of_band_gc"
 require_relative "parent_death"
+require_relative "raised"
 
 module Paceline
   module Server
@@ -183,6 +184,7 @@ module Paceline
       def boot
         @app ||= @loader.load(@hooks&.app)
         ForkedChild.leave if ForkedChild.here?
+        Raised.watch(@settings["environment"])
         @rack3 = @loader.rack_release.to_i >= 3
         @flusher = Flusher.new
         Native.header_classes = Headers.plain_hashes if Native

@@ -11,7 +11,7 @@ use startup_report::{
     html::{self, visible},
     phrases::{plain, plain_lines},
     place::Root,
-    Failure,
+    text, Failure, Suggestion,
 };
 use std::{fmt::Write, path::Path};
 use unix_user::RunAs;
@@ -19,11 +19,9 @@ use unix_user::RunAs;
 /// What an ERROR frame says, and whose request it was.
 #[derive(Debug, Clone, Copy)]
 pub struct AppException<'a> {
-    pub class: &'a str,
-    pub message: &'a str,
-    pub file: Option<&'a Path>,
-    pub line: Option<u32>,
-    pub backtrace: &'a [String],
+    /// An exception.
+    pub failure: &'a Failure,
+    pub suggestion: Option<&'a Suggestion>,
     /// The app's directory.
     pub root: &'a Path,
     /// With whose rights its source is read. None: it is not shown.
@@ -41,43 +39,55 @@ pub fn exception(error: &AppException, accept: Option<&str>) -> Page {
         Form::Html => exception_page(error),
         Form::Text => exception_text(error),
         Form::Json => {
-            let trace: Vec<&String> = error.backtrace.iter().take(50).collect();
+            let Raised { class, message, backtrace } = raised(error.failure);
+            let trace: Vec<&String> = backtrace.iter().take(50).collect();
+            let suggestion = error.suggestion.map(super::suggestion);
             format!(
                 "{}\n",
-                serde_json::json!({"status": 500, "error": error.class, "message": error.message, "id": error.id, "backtrace": trace})
+                serde_json::json!({"status": 500, "error": class, "message": message, "id": error.id, "suggestion": suggestion, "backtrace": trace})
             )
         }
     };
     (form.content_type(), body.into())
 }
 
+/// What each form shows of a failure.
+struct Raised<'a> {
+    class: &'a str,
+    message: &'a str,
+    backtrace: &'a [String],
+}
+
+fn raised(failure: &Failure) -> Raised<'_> {
+    match failure {
+        Failure::Exception { class, message, backtrace, .. } => Raised { class, message, backtrace },
+        _ => Raised { class: "", message: "", backtrace: &[] },
+    }
+}
+
 pub fn exception_page(error: &AppException) -> String {
-    let failure = Failure::Exception {
-        class: error.class.into(),
-        message: error.message.into(),
-        file: error.file.map(Into::into),
-        line: error.line,
-        backtrace: Vec::new(),
-        cause: None,
-        detail: None,
-    };
+    let Raised { class, backtrace, .. } = raised(error.failure);
     let root = Root::of(error.root).read_as(error.read_as.cloned());
     let main = html! {
         header {
             p.kicker { (html::badge("500")) " " span { (visible(error.request_line)) } }
-            h1 { (visible(error.class)) }
+            h1 { (visible(class)) }
         }
-        (html::exception("", &failure, &root))
-        (html::backtrace_section(&backtrace::frames(error.backtrace, &root)))
+        (html::exception("", error.failure, &root))
+        @if let Some(found) = error.suggestion { (html::what_to_do(found, error.root)) }
+        (html::backtrace_section(&backtrace::frames(backtrace, &root)))
         (html::footer(&[error.root.display().to_string(), format!("id {}", error.id)]))
     };
-    html::document(&format!("{} · {}", error.class, error.request_line), "wide", &main).into_string()
+    html::document(&format!("{class} · {}", error.request_line), "wide", &main).into_string()
 }
 
 fn exception_text(error: &AppException) -> String {
-    let mut out = format!("{}: {}\n", plain(error.class), plain_lines(error.message).join("\n  "));
-    let _ = writeln!(out, "{} (id {})\n", plain(error.request_line), plain(error.id));
-    let (app, other) = backtrace::app_first(backtrace::frames(error.backtrace, &Root::of(error.root)));
+    let Raised { class, message, backtrace } = raised(error.failure);
+    let mut out = format!("{}: {}\n", plain(class), plain_lines(message).join("\n  "));
+    let _ = writeln!(out, "{} (id {})", plain(error.request_line), plain(error.id));
+    out.extend(error.suggestion.map(text::what_to_do));
+    out.push('\n');
+    let (app, other) = backtrace::app_first(backtrace::frames(backtrace, &Root::of(error.root)));
     for frame in app.iter().chain(&other).take(30) {
         let _ = writeln!(out, "  {}", plain(&frame.to_string()));
     }
@@ -90,14 +100,19 @@ mod tests {
 
     #[test]
     fn an_exception_is_told_in_every_form_and_escaped() {
-        let backtrace =
-            ["/srv/app/<b>.rb:3:in `<x>'".to_string(), "/g/gems/rack-2.2/lib/rack.rb:1:in `call'".to_string()];
-        let error = AppException {
-            class: "Beer<Empty>",
-            message: "no <script>alert(1)</script>\nleft",
-            file: Some("/srv/app/<b>.rb".as_ref()),
+        let failure = Failure::Exception {
+            class: "Beer<Empty>".into(),
+            message: "no <script>alert(1)</script>\nleft".into(),
+            file: Some("/srv/app/<b>.rb".into()),
             line: Some(3),
-            backtrace: &backtrace,
+            backtrace: vec!["/srv/app/<b>.rb:3:in `<x>'".into(), "/g/gems/rack-2.2/lib/rack.rb:1:in `call'".into()],
+            cause: None,
+            detail: None,
+        };
+        let suggestion = Suggestion { text: "Brew <more>.".into(), command: Some("brew --now".into()) };
+        let error = AppException {
+            failure: &failure,
+            suggestion: Some(&suggestion),
             read_as: None,
             root: "/srv/app".as_ref(),
             request_line: "GET /<img src=x>",
@@ -111,10 +126,12 @@ mod tests {
             page.contains(
                 "no &lt;script&gt;alert(1)&lt;/script&gt;</p><pre class=\"further\" tabindex=\"0\">left</pre>"
             ) && page.contains("rack-2.2")
+                && page.contains("<p>Brew &lt;more&gt;.</p>")
         );
         let (_, text) = exception(&error, None);
-        assert_eq!(text, "Beer<Empty>: no <script>alert(1)</script>\n  left\nGET /<img src=x> (id \"id')\n\n  <b>.rb:3 in <x>\n  rack-2.2 lib/rack.rb:1 in call\n");
+        assert_eq!(text, "Beer<Empty>: no <script>alert(1)</script>\n  left\nGET /<img src=x> (id \"id')\n\nWhat to do\n  Brew <more>.\n\n      brew --now\n\n  <b>.rb:3 in <x>\n  rack-2.2 lib/rack.rb:1 in call\n");
         let (_, json) = exception(&error, Some("application/json"));
         assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap()["error"], "Beer<Empty>");
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&json).unwrap()["suggestion"]["command"], "brew --now");
     }
 }

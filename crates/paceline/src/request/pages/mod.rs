@@ -2,6 +2,7 @@
 //! It never decides that one is needed; the caller names the status and hands over what is known.
 
 mod accept;
+mod advice;
 mod exception;
 mod maintenance;
 mod public;
@@ -11,6 +12,7 @@ mod sites;
 mod status;
 
 pub use accept::{form, Form};
+pub use advice::advise;
 pub use exception::{exception, exception_page, AppException};
 pub use maintenance::maintenance;
 pub use public::public_page;
@@ -18,7 +20,7 @@ pub use sites::{sites, sites_page, SiteLink};
 pub use status::{render, status_page, words};
 
 use bytes::Bytes;
-use startup_report::{html, text, StartupReport};
+use startup_report::{html, text, StartupReport, Suggestion};
 
 /// A body and its Content-Type.
 pub type Page = (&'static str, Bytes);
@@ -34,7 +36,7 @@ pub fn startup(report: &StartupReport, accept: Option<&str>) -> Page {
                 "error": report.summary(),
                 "id": report.id,
                 "step": report.failed_step().map(|step| step.name()),
-                "suggestion": startup_report::suggest(report).map(|found| serde_json::json!({"text": found.text, "command": found.command})),
+                "suggestion": startup_report::suggest(report).as_ref().map(suggestion),
             });
             (Form::Json.content_type(), format!("{error}\n").into())
         }
@@ -47,4 +49,8 @@ pub fn startup_in_production(id: &str, accept: Option<&str>) -> Page {
         Form::Html => (Form::Html.content_type(), html::production_html(id).into()),
         _ => render(503, accept, Some("This application could not start."), Some(id)),
     }
+}
+
+fn suggestion(found: &Suggestion) -> serde_json::Value {
+    serde_json::json!({"text": found.text, "command": found.command})
 }

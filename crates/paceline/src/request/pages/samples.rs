@@ -1,6 +1,7 @@
 //! A way to look at the pages: `cargo test -p paceline --lib write_samples -- --ignored`. Those of starts are in
 //! `crates/startup-report`. It is never part of the program.
 
+use startup_report::Failure;
 use unix_user::RunAs;
 
 use super::{exception_page, sites_page, startup_in_production, status_page, words, AppException, SiteLink};
@@ -20,17 +21,22 @@ fn write_samples() {
     let file = app.join("app/models/beer.rb");
     std::fs::create_dir_all(app.join("app/models")).unwrap();
     std::fs::write(&file, "class Beer\n  def strength = malts.sum(&:extract) / volume # <percent>\nend\n").unwrap();
-    let backtrace = [
-        format!("{}:2:in `strength'", file.display()),
-        "/usr/share/rubygems-integration/all/gems/actionpack-6.1.7/lib/action_controller/metal/basic_implicit_render.rb:6:in `send_action'".into(),
-    ];
+    let failure = Failure::Exception {
+        class: "ZeroDivisionError".into(),
+        message: "divided by 0".into(),
+        file: Some(file.clone()),
+        line: Some(2),
+        backtrace: vec![
+            format!("{}:2:in `strength'", file.display()),
+            "/usr/share/rubygems-integration/all/gems/actionpack-6.1.7/lib/action_controller/metal/basic_implicit_render.rb:6:in `send_action'".into(),
+        ],
+        cause: None,
+        detail: None,
+    };
     let error = AppException {
         read_as: Some(&RunAs::own()),
-        class: "ZeroDivisionError",
-        message: "divided by 0",
-        file: Some(&file),
-        line: Some(2),
-        backtrace: &backtrace,
+        failure: &failure,
+        suggestion: None,
         root: &app,
         request_line: "GET /beers/7?page=2",
         id: "01H8-77",

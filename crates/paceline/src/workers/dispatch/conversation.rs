@@ -35,7 +35,7 @@ use crate::{
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
-            frame::{encode, kind, FromWorker, HeadKind, HeaderPairs},
+            frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs},
         },
         rack::response::{header_map, AnswerBody},
         response_buffer::{buffer, Writer},
@@ -119,6 +119,8 @@ pub struct Conversation {
     /// Time was given to an answer that had come while the front did not run.
     heard_out: bool,
     cancelled: bool,
+    /// What the response that follows is the page of.
+    raised: Option<Arc<AppError>>,
 }
 
 /// What came of a conversation.
@@ -143,7 +145,17 @@ impl Conversation {
         let soft = request.soft_timeout.map(|after| started + after);
         let hard = request.hard_timeout.map(|after| started + after);
         let body = request.body.take();
-        Ok(Box::new(Conversation { lease, request, body, started, soft, hard, heard_out: false, cancelled: false }))
+        Ok(Box::new(Conversation {
+            lease,
+            request,
+            body,
+            started,
+            soft,
+            hard,
+            heard_out: false,
+            cancelled: false,
+            raised: None,
+        }))
     }
 
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
@@ -179,6 +191,7 @@ impl Conversation {
                     }
                 }
                 Ok(FromWorker::Record(record)) => self.request.note_record(record),
+                Ok(FromWorker::Raised(error)) => self.raised = Some(Arc::new(error)),
                 Ok(FromWorker::Aside) => self.lease.step_aside(),
                 Ok(frame) => return Ok(frame),
                 Err(error) => {
@@ -246,17 +259,18 @@ impl Conversation {
         }
         let counters = self.request.counters.clone();
         let (memory, spool) = (self.request.memory, self.request.spool);
+        let raised = self.raised.take();
         Outcome::Known(match first {
             Err(answer) => answer,
             Ok(FromWorker::Response { status, busy, counters: counted, headers, body }) => {
                 let _ = counters.set(counted);
                 self.finish(busy);
                 match whole(body) {
-                    Ok(body) => Answer::Response { status, headers, body },
+                    Ok(body) => Answer::Response { status, headers, body, raised },
                     Err(body) => {
                         let spooled = async move {
                             let body = spooled(body, memory, spool).await;
-                            Answer::Response { status, headers, body }
+                            Answer::Response { status, headers, body, raised }
                         };
                         return Outcome::Later(Box::pin(spooled));
                     }
@@ -273,7 +287,7 @@ impl Conversation {
                 }
                 let (writer, reader) = buffer(memory, spool);
                 tokio::spawn(self.relay(writer));
-                Answer::Response { status, headers, body: AnswerBody::Arriving(reader) }
+                Answer::Response { status, headers, body: AnswerBody::Arriving(reader), raised }
             }
             Ok(FromWorker::Head { status, kind: HeadKind::File, headers }) => {
                 let file = tokio::spawn(self.file(status, headers));
@@ -347,7 +361,10 @@ impl Conversation {
                 let _ = self.request.counters.set(counters);
                 self.finish(busy);
                 match opened {
-                    Ok((length, file)) => Answer::Response { status, headers, body: AnswerBody::File { length, file } },
+                    Ok((length, file)) => {
+                        let body = AnswerBody::File { length, file };
+                        Answer::Response { status, headers, body, raised: None }
+                    }
                     Err(error) => Answer::Raised(error),
                 }
             }

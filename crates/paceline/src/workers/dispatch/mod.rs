@@ -77,9 +77,13 @@ pub async fn run(
     let mut attempts = Attempts::new(app, head, body, exchange)?;
     loop {
         match attempts.ask(exchange).await? {
-            Answer::Response { status, headers, body } => {
-                return response::response(status, &headers, body, head.method == Method::HEAD)
-                    .map_err(Failure::Unsendable)
+            Answer::Response { status, headers, body, raised } => {
+                let mut response = response::response(status, &headers, body, head.method == Method::HEAD)
+                    .map_err(Failure::Unsendable)?;
+                if let Some(raised) = raised {
+                    response.extensions_mut().insert(raised);
+                }
+                return Ok(response);
             }
             Answer::Hijacked { head, stream, received } => {
                 // The app may keep the connection and never answer: it has the time that it has for any answer.

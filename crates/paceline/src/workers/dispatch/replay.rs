@@ -109,7 +109,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         Err(answer) => answer,
     };
     match answer {
-        Answer::Response { status, headers, body } => {
+        Answer::Response { status, headers, body, .. } => {
             let answered = response::response(status, &headers, body, false).map_err(|_| NoAnswer::Unsendable)?;
             let (head, body) = answered.into_parts();
             Ok(ReplayAnswer { status: head.status, headers: head.headers, body: beginning(body).await })

@@ -71,6 +71,7 @@ pub mod kind {
     pub const NOTICE: u8 = 0x3B;
     pub const RECORD: u8 = 0x3C;
     pub const ASIDE: u8 = 0x3D;
+    pub const RAISED: u8 = 0x3E;
 }
 
 const FLAG_BUSY: u8 = 1;
@@ -160,7 +161,7 @@ pub fn request(number: RequestNumber, flags: u8, env: impl FnOnce(&mut BytesMut)
 /// Response headers in the order the app gave them.
 pub type HeaderPairs = Vec<(Bytes, Bytes)>;
 
-/// How the app raised before it had a response.
+/// What the app raised while it answered a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AppError {
     pub class: String,
@@ -168,6 +169,8 @@ pub struct AppError {
     pub file: String,
     pub line: String,
     pub backtrace: Vec<String>,
+    pub cause: String,
+    pub detail: String,
 }
 
 /// What a HEAD announces.
@@ -228,6 +231,8 @@ pub enum FromWorker {
     Record(Bytes),
     /// The request uses no more processor time: its thread leaves the count.
     Aside,
+    /// The response that follows is the application's own page of this exception.
+    Raised(AppError),
 }
 
 impl TryFrom<Raw> for Reply {
@@ -235,7 +240,7 @@ impl TryFrom<Raw> for Reply {
 
     fn try_from(raw: Raw) -> Result<Reply, Malformed> {
         let mut payload = raw.payload;
-        if !(kind::RESPONSE..=kind::ASIDE).contains(&raw.kind) {
+        if !(kind::RESPONSE..=kind::RAISED).contains(&raw.kind) {
             return Err(Malformed("unknown type on a channel"));
         }
         let number = take_u64(&mut payload)?;
@@ -288,6 +293,7 @@ impl FromWorker {
             }
             kind::RECORD => FromWorker::Record(payload),
             kind::ASIDE => FromWorker::Aside,
+            kind::RAISED => FromWorker::Raised(app_error(&payload)),
             _ => return Err(Malformed("unknown type on a channel")),
         })
     }
@@ -302,6 +308,8 @@ fn app_error(payload: &[u8]) -> AppError {
             b"message" => error.message = value,
             b"file" => error.file = value,
             b"line" => error.line = value,
+            b"cause" => error.cause = value,
+            b"detail" => error.detail = value,
             b"backtrace" => error.backtrace = value.lines().take(MAX_LINES).map(str::to_owned).collect(),
             _ => {}
         }

@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     fields,
-    frame::{self, encode, kind, FromWorker, HeadKind, Raw, Reply},
+    frame::{self, encode, kind, AppError, FromWorker, HeadKind, Raw, Reply},
 };
 use crate::request::exchange::Counters;
 
@@ -165,12 +165,14 @@ fn check_received(vector: &Vector, raw: Raw) {
         "IDLE" => FromWorker::Idle,
         "ASIDE" => FromWorker::Aside,
         "RECORD" => FromWorker::Record(body.unwrap()),
-        "ERROR" => match Reply::try_from(raw.clone()).unwrap().frame {
+        "ERROR" | "RAISED" => match Reply::try_from(raw.clone()).unwrap().frame {
             FromWorker::Error { error, .. } => {
-                let told = [&error.class, &error.message, &error.file, &error.line, &error.backtrace.join("\n")];
-                let values: Vec<_> = vector.all("pair").into_iter().skip(1).step_by(2).collect();
-                assert_eq!(told.map(|text| text.as_bytes()).to_vec(), values, "{name}");
+                check_error(vector, &error);
                 FromWorker::Error { busy: vector.busy(), counters: vector.counters(), error }
+            }
+            FromWorker::Raised(error) => {
+                check_error(vector, &error);
+                FromWorker::Raised(error)
             }
             other => panic!("{name}: {other:?}"),
         },
@@ -178,6 +180,13 @@ fn check_received(vector: &Vector, raw: Raw) {
     };
     let expected = Reply { number: vector.number("number"), frame: expected };
     assert_eq!(Reply::try_from(raw), Ok(expected), "{name}");
+}
+
+fn check_error(vector: &Vector, error: &AppError) {
+    let AppError { class, message, file, line, backtrace, cause, detail } = error;
+    let told = [class, message, file, line, &backtrace.join("\n"), cause, detail];
+    let values: Vec<_> = vector.all("pair").into_iter().skip(1).step_by(2).collect();
+    assert_eq!(told.map(|text| text.as_bytes()).to_vec(), values, "{}", vector.name);
 }
 
 #[test]
@@ -197,5 +206,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 46, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 47, "a vector for each type of frame");
 }

@@ -75,15 +75,13 @@ pub enum Answer {
         status: u16,
         headers: HeaderPairs,
         body: AnswerBody,
+        /// What the application's own error page is about.
+        raised: Option<Arc<AppError>>,
     },
     /// The app raised before it had a response.
     Raised(AppError),
     /// The channel is now the client's byte stream. `head` is None for a full hijack.
-    Hijacked {
-        head: Option<(u16, HeaderPairs)>,
-        stream: UnixStream,
-        received: Bytes,
-    },
+    Hijacked { head: Option<(u16, HeaderPairs)>, stream: UnixStream, received: Bytes },
     /// The worker went away without an answer.
     Died,
     /// What came is the answer to another request; the worker is being replaced.
