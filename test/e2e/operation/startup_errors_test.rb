@@ -198,7 +198,7 @@ class StartupErrorsTest < Minitest::Test
       assert_match own, answer.body
       assert_includes words(answer.body), "What to do The app needs the environment variable SMTP_HOST_OF_THE_SHOP, which is not set."
       assert_equal answer.body.bytesize, Integer(answer["content-length"]) if answer["content-length"]
-      assert_match(/^What to do\n  The app needs the environment variable/, server.get("/", "Accept" => "text/plain").body)
+      assert_match(/^What to do\n  The app needs the environment variable/, server.get("/", "Accept" => "text/plain", "User-Agent" => "curl/8").body)
       eventually("the log") { server.output.match?(/raised KeyError/) }
 
       production = page(serve(dir, "-e", "production"))
