@@ -176,7 +176,11 @@ where
     if stopped {
         // One that is idle is closed; the answer of any other is its last.
         serving.as_mut().graceful_shutdown();
-        let _ = serving.await;
+        tokio::select! {
+            _ = serving => {}
+            // What answers it learns that its client is gone.
+            _ = stop.cut() => return None,
+        }
     }
     let mut resting = resting.lock();
     resting.take()
