@@ -369,8 +369,7 @@ static OPTIONS: &[Opt] = &[
         "Time limit for a new program to get ready to replace this one (USR2, `paceline upgrade`); if it takes longer, this one continues.")
         .fixed("5m").flag("upgrade-timeout"),
     Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
-        "How long current requests and event streams may take after TERM or INT before they are cut off. Ruby processes then have 5 s more for `ensure` blocks and \
-        shutdown hooks.")
+        "How long current requests and event streams may take after TERM or INT before they are cut off. Ruby then has 5 s more for `ensure` and shutdown hooks.")
         .preset(ByEnvironment { development: "1s", other: "30s" }).flag("shutdown-timeout")
         .risk("A supervisor such as systemd or Kubernetes may kill the server earlier: give it 10 s more than this."),
 
