@@ -67,7 +67,10 @@ pub use trusted::TrustedProxies;
 pub use tuned_settings::{without_tuned, TunedSettings};
 pub use value::{Kind, Value, ValueError};
 
-use crate::upstream::{Check, Targets, UpstreamTls};
+use crate::{
+    request::access_log::Skip,
+    upstream::{Check, Targets, UpstreamTls},
+};
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -415,6 +418,8 @@ pub struct SiteConfig {
     pub compress: Option<crate::content::compress::Settings>,
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
+    /// Requests that the access log leaves out.
+    pub log_skip: Vec<Skip>,
     /// The automatic page cache. None: there is none.
     pub auto_cache: Option<crate::caching::auto::Policy>,
     /// How pages are put together from fragments. None: they are not.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     bind, control_web,
     option_checks::{
-        account, collector, directory, email, environment, host_name, ready_path, share, site_name, warm_up,
+        account, collector, directory, email, environment, host_name, log_skip, ready_path, share, site_name, warm_up,
     },
     option_tables, trusted,
     value::{anything, From, Kind},
@@ -97,7 +97,7 @@ static OPTIONS: &[Opt] = &[
         limit how many you get."),
 
     Opt::new(Site, TLS, "redirect_https", Kind::Bool,
-        "Redirect requests over http to the same address over https (301 for GET and HEAD, otherwise 308).")
+        "Redirect requests over http to the same address over https (301 for GET and HEAD, otherwise 308), except health checks: GET and HEAD for /up and `ready_path`.")
         .fixed("false").flag("redirect-https")
         .risk("Behind a proxy that terminates TLS, browsers end up in a redirect loop if the proxy is not in `trusted_proxies` or does not send X-Forwarded-Proto."),
     Opt::new(Site, TLS, "hsts", time_or_off(0, 10 * 365 * DAY),
@@ -437,6 +437,8 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json"]),
         "Apache's combined format followed by durations, or one JSON object per line.")
         .preset(Unset("combined; json if `log_format` is json")).flag("access-log-format"),
+    Opt::new(Site, LOGS, "log_skip", Kind::List { check: log_skip },
+        "Requests that the access log leaves out, by path, status or both: [\"/assets/*\", \"304\", \"/up 2xx\"].").preset(Unset("none")).flag("log-skip"),
     Opt::new(Server, LOGS, "log_format", Kind::Enum(&["text", "json"]),
         "Format of the server's events and of the applications' output: plain lines, or one JSON object per line, with the name of the event.")
         .fixed("text").flag("log-format"),

@@ -23,7 +23,7 @@ use crate::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
     },
-    request::{crawlers, rate_limit::Rule},
+    request::{access_log::Skip, crawlers, rate_limit::Rule},
     upstream::{Check, Targets, UpstreamTls},
 };
 use egress::Policy;
@@ -262,6 +262,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         response_memory: view.count("response_memory"),
         response_spool: view.number("response_spool"),
         early_hints: view.bool("early_hints"),
+        log_skip: view.list("log_skip").iter().filter_map(|text| Skip::parse(text)).collect(),
         redirect_https: view.bool("redirect_https"),
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),
