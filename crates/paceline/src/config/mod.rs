@@ -199,6 +199,17 @@ pub struct TlsConfig {
     pub handshake_timeout: Duration,
     /// None: no host gets its certificate by itself.
     pub automatic: Option<AcmeConfig>,
+    /// The one that the server makes for itself, in development. None: no address has it.
+    pub own: Option<OwnCertificate>,
+}
+
+/// A certificate that the server makes for itself (`https = true`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnCertificate {
+    /// Where it is put.
+    pub pair: CertificatePair,
+    /// DNS names and IP addresses.
+    pub names: Vec<String>,
 }
 
 /// Certificates that the server gets by itself (`tls = "auto"`).
@@ -407,6 +418,8 @@ pub struct SiteConfig {
     pub response_memory: usize,
     /// Bytes of one response spooled to disk before the worker is made to wait.
     pub response_spool: u64,
+    /// Requests that the access log leaves out.
+    pub log_skip: Vec<Skip>,
     /// Answer http with a redirect to https.
     pub redirect_https: bool,
     /// Strict-Transport-Security's max-age. None: no such header.
@@ -418,8 +431,6 @@ pub struct SiteConfig {
     pub compress: Option<crate::content::compress::Settings>,
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
-    /// Requests that the access log leaves out.
-    pub log_skip: Vec<Skip>,
     /// The automatic page cache. None: there is none.
     pub auto_cache: Option<crate::caching::auto::Policy>,
     /// How pages are put together from fragments. None: they are not.

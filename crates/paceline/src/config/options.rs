@@ -72,6 +72,9 @@ static OPTIONS: &[Opt] = &[
     Opt::new(OneCertificate, TLS, "key", path(From::Settings),
         "PEM file with the certificate's private key, without a passphrase.")
         .risk("Anyone who can read it can impersonate this server: keep its mode at 0600."),
+    Opt::new(Server, TLS, "https", Kind::Bool,
+        "For development: serve https in place of http, with a certificate for localhost and the sites' hosts that the server makes itself, by mkcert's certificate \
+        authority if mkcert is installed. Addresses with another certificate keep it.").fixed("false").flag("https"),
     Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
         "Time limit for the TLS handshake of a client.").fixed("10s").flag("tls-handshake-timeout"),
 
@@ -434,11 +437,11 @@ static OPTIONS: &[Opt] = &[
 
     Opt::new(Server, LOGS, "log_requests", Kind::Bool,
         "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),
+    Opt::new(Site, LOGS, "log_skip", Kind::List { check: log_skip },
+        "Requests that the access log leaves out, by path, status or both: [\"/assets/*\", \"304\", \"/up 2xx\"].").preset(Unset("none")).flag("log-skip"),
     Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json"]),
         "Apache's combined format followed by durations, or one JSON object per line.")
         .preset(Unset("combined; json if `log_format` is json")).flag("access-log-format"),
-    Opt::new(Site, LOGS, "log_skip", Kind::List { check: log_skip },
-        "Requests that the access log leaves out, by path, status or both: [\"/assets/*\", \"304\", \"/up 2xx\"].").preset(Unset("none")).flag("log-skip"),
     Opt::new(Server, LOGS, "log_format", Kind::Enum(&["text", "json"]),
         "Format of the server's events and of the applications' output: plain lines, or one JSON object per line, with the name of the event.")
         .fixed("text").flag("log-format"),

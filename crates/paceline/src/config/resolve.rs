@@ -13,8 +13,8 @@ use super::{
     paceline_toml::TomlTable,
     scheduled_rule, tuned_settings,
     value::Value,
-    AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig, Http2Config, RubyTuning, SelfTuning, SiteConfig,
-    TlsConfig, TrustedProxies, WorkerLimits,
+    AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig, Http2Config, OwnCertificate, RubyTuning, SelfTuning,
+    SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
@@ -88,8 +88,8 @@ impl Sources<'_> {
         FROM_FILE.iter().filter(differs).map(|key| told(key)).collect()
     }
 
-    pub fn tls(&self, automatic: Option<AcmeConfig>) -> TlsConfig {
-        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout"), automatic }
+    pub fn tls(&self, automatic: Option<AcmeConfig>, own: Option<OwnCertificate>) -> TlsConfig {
+        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout"), automatic, own }
     }
 
     pub fn http2(&self) -> Http2Config {
