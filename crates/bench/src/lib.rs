@@ -89,7 +89,7 @@ fn run_and_report(options: Options) -> Result<bool, BenchError> {
     let saved: Vec<Summary> =
         options.output.against.iter().map(|file| Summary::read(file)).collect::<Result<_, _>>()?;
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let watch = screen::watcher(options.quiet || options.ab || options.output.json);
+    let watch = screen::watcher(options.quiet || options.ab.is_some() || options.output.json);
     let session = Session::new(options, watch.clone());
     let found = tokio::task::LocalSet::new().block_on(&runtime, session.measure());
     let options = &session.options;
@@ -145,10 +145,10 @@ fn one(
     }
     let posted = !options.template.body.is_empty();
     let mut text = match options.ab {
-        true => ab::text(&summary, &measured.target, options.any_length, posted),
-        false => report::table::text(&summary, style),
+        Some(tables) => ab::text(&summary, &measured.target, options.any_length, posted, tables),
+        None => report::table::text(&summary, style),
     };
-    for other in saved.iter().filter(|_| !options.ab) {
+    for other in saved.iter().filter(|_| options.ab.is_none()) {
         text.push_str(&comparison::against(other, &summary, style));
     }
     Ok(text)

@@ -1,13 +1,19 @@
 //! The command line of `paceline bench`: ab's flags with ab's meaning, and its own. Never measures.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{fs, io, net::IpAddr, path::PathBuf, time::Duration};
 
 use base64::{engine::general_purpose::STANDARD, Engine as _};
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::{header, HeaderName, HeaderValue, Method};
 
-use crate::{request::Template, run::End, target::Target, target::TargetError, wire::Version};
+use crate::{
+    report::ab,
+    request::Template,
+    run::End,
+    target::{Target, TargetError},
+    wire::{Version, Words},
+};
 
 /// Clients of a closed loop where nothing says how many.
 const CLIENTS: usize = 25;
@@ -35,8 +41,12 @@ pub struct Options {
     pub insecure: bool,
     /// Any rate to any machine.
     pub yes: bool,
+    /// Connections come from this address. None: the system chooses.
+    pub local: Option<IpAddr>,
+    /// What is said of each response.
+    pub words: Words,
     /// ab's report in place of the own one.
-    pub ab: bool,
+    pub ab: Option<ab::Tables>,
     /// Responses may have different lengths (ab's -l).
     pub any_length: bool,
     pub quiet: bool,
@@ -125,9 +135,13 @@ pub fn command() -> Command {
         .arg(flag("http2", "Use HTTP/2; over http:// with prior knowledge"))
         .arg(option("streams", "NUMBER", "With --http2: so many clients share a connection; the default is 1"))
         .arg(option("unix-socket", "PATH", "Connect to this Unix socket in place of the URL's host and port"))
+        .arg(option("local-address", "ADDRESS", "Connect from this IP address").short('B'))
         .arg(flag("insecure", "Accept any certificate (on this machine every certificate is accepted)"))
         .next_help_heading("Output")
         .arg(flag("ab", "Print ab's report"))
+        .arg(flag("no-percentages", "With --ab: no table of percentages").short('d'))
+        .arg(flag("no-deviation", "With --ab: no median, and no standard deviation").short('S'))
+        .arg(option("verbosity", "NUMBER", "On standard error, 2: failures and answers that are not 2xx, 3: each status, 4: each head (HTTP/1.1)").short('v'))
         .arg(flag("json", "Print JSON"))
         .arg(option("save", "FILE", "Write the result as JSON, for --against and --html"))
         .arg(option("against", "FILE", "Compare with a saved result; can be repeated with --html").action(ArgAction::Append))
@@ -168,6 +182,13 @@ impl Options {
         if targets.len() > 1 && open {
             return Err(OptionError::Both("two URLs", "--rate, --replay or --find"));
         }
+        let verbosity = text("verbosity").map(|given| number("v", given)).transpose()?;
+        let wrong = |given: &str| value("B", given, "must be an IP address of this machine");
+        let local = text("local-address").map(|given| given.parse().map_err(|_| wrong(given))).transpose()?;
+        let tables = ab::Tables {
+            percentages: !matches.get_flag("no-percentages"),
+            deviation: !matches.get_flag("no-deviation"),
+        };
         let limit = text("timeout").map(|given| duration("s", given)).transpose()?;
         Ok(Options {
             targets,
@@ -180,9 +201,12 @@ impl Options {
             limit: limit.unwrap_or(Duration::from_secs(30)),
             insecure: matches.get_flag("insecure"),
             yes: matches.get_flag("yes"),
-            ab: matches.get_flag("ab"),
+            local,
+            words: Words::of(verbosity.unwrap_or_default()),
+            ab: matches.get_flag("ab").then_some(tables),
             any_length: matches.get_flag("any-length"),
-            quiet: matches.get_flag("quiet"),
+            // Progress would be drawn over what is said.
+            quiet: matches.get_flag("quiet") || verbosity.is_some_and(|level| level > 1),
             output: Output {
                 json: matches.get_flag("json"),
                 save: file("save"),
@@ -328,6 +352,7 @@ mod tests {
         for (line, expected) in [
             ("-n 0 localhost", "-n 0: must be a whole number of at least 1"),
             ("-t 5d localhost", "-t 5d: must be a time like 200ms, 5s or 2m"),
+            ("-B here localhost", "-B here: must be an IP address of this machine"),
             ("-H nothing localhost", "-H nothing: not a header field; write NAME: VALUE"),
             ("-p /no/such/file localhost", "/no/such/file: No such file or directory (os error 2)"),
             ("--rate 0 localhost", "--rate 0: must be a number above 0"),

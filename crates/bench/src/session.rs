@@ -174,7 +174,7 @@ impl Session {
             true => Some(self.tls(target).await?),
             false => None,
         };
-        let dialer = Dialer::new(target.clone(), tls).await.map_err(resolve)?;
+        let dialer = Dialer::new(target.clone(), tls, self.options.local).await.map_err(resolve)?;
         if rate > STRANGERS_RATE && !self.options.yes && !dialer.is_loopback() {
             return Err(SessionError::Stranger(target.host.clone()));
         }
@@ -183,6 +183,7 @@ impl Session {
             version: self.options.version,
             keep_alive: self.options.template.keep_alive,
             limit: self.options.limit,
+            words: self.options.words,
         }))
     }
 

@@ -80,6 +80,8 @@ pub struct GuardedStream<S> {
     reading: Waits,
     /// Nobody parses: what comes is kept.
     resting: bool,
+    /// When the client has closed its side and waits for its answer: since when it has taken nothing of that.
+    half_closed: Option<Instant>,
     /// Since when the client has taken nothing of what waits to be written.
     blocked: Option<Instant>,
     writing: Timer,
@@ -135,6 +137,7 @@ impl<S> GuardedStream<S> {
             timeouts,
             reading: Waits::default(),
             resting: false,
+            half_closed: None,
             blocked: None,
             writing: Timer::default(),
         };
@@ -263,6 +266,20 @@ impl<S> GuardedStream<S> {
                 Some(now + GRACE)
             }
         }
+    }
+
+    /// The client has closed its side. Ready: for it the connection is over. Otherwise its answer is under way, but it is
+    /// not waited for without end: a client that has gone closes just so.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let in_message = self.follower.in_head() || self.follower.in_body();
+        if !self.talk.half_close.load(SeqCst) || in_message || !self.is_busy() {
+            return Poll::Ready(());
+        }
+        let due = *self.half_closed.get_or_insert_with(Instant::now) + self.timeouts.idle;
+        while due > Instant::now() {
+            ready!(self.reading.timer.poll(cx, due));
+        }
+        Poll::Ready(())
     }
 
     /// Something has come.
@@ -430,7 +447,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for GuardedStream<S> {
                 })
             };
             match came {
-                Poll::Ready((0, _)) => return Poll::Ready(Ok(())),
+                Poll::Ready((0, _)) => return this.poll_closed(cx).map(Ok),
                 Poll::Ready((count, done)) => {
                     this.received(count);
                     if done {
@@ -451,6 +468,7 @@ impl<S: AsyncWrite + Unpin> GuardedStream<S> {
     fn timed(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.blocked = None;
+            self.half_closed = self.half_closed.map(|_| Instant::now());
             return written;
         }
         if matches!(self.mode, Mode::Through) {

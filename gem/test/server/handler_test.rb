@@ -80,6 +80,21 @@ class HandlerTest < Paceline::Test
   end
 
   # As Rails calls it: its own defaults are weaker than the addresses of config/puma.rb.
+  def test_a_host_may_be_a_whole_address
+    {
+      "ssl://127.0.0.1:3001?key=a.key&cert=a.crt" => "ssl://127.0.0.1:3001?key=a.key&cert=a.crt",
+      "ssl://localhost?key=a.key&cert=/etc/a.crt" => "ssl://localhost:3000?key=a.key&cert=/etc/a.crt",
+      "ssl://[::1]?key=a" => "ssl://[::1]:3000?key=a",
+      "tcp://0.0.0.0" => "tcp://0.0.0.0:3000",
+      "unix:///run/shop.sock" => "unix:///run/shop.sock",
+      "/run/shop.sock" => "unix:///run/shop.sock",
+      "./tmp/shop.sock" => "unix://./tmp/shop.sock",
+      "::1" => "tcp://[::1]:3000"
+    }.each do |host, address|
+      assert_equal address, Paceline::Server::Handler.address({ Host: host, Port: 3000 }), host
+    end
+  end
+
   def test_addresses_that_nobody_asked_for_are_defaults
     require "paceline/server/handler"
     handler = Paceline::Server::Handler

@@ -146,6 +146,39 @@ class WorkerTest < Paceline::Test
     end
   end
 
+  def test_what_goes_on_when_a_drain_is_over_is_interrupted_and_closed
+    files = { "config.ru" => <<~'RUBY' }
+      class Body
+        def each
+          yield "first"
+          Queue.new.pop
+        ensure
+          puts "ensured"
+        end
+        def close = puts("closed")
+      end
+      run(lambda do |env|
+        next [200, { "content-type" => "text/event-stream" }, Body.new] if env["PATH_INFO"] == "/events"
+        File.write(env["QUERY_STRING"], "")
+        Queue.new.pop
+      ensure
+        puts "left" if env["PATH_INFO"] == "/"
+      end)
+    RUBY
+    started(files, threads: 2) do |front, worker, dir|
+      worker.await(F::READY)
+      worker.channels[1].send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/events" }))
+      worker.channels[1].await(F::HEAD)
+      File.mkfifo(entered = File.join(dir, "entered"))
+      worker.channels[2].send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/", "QUERY_STRING" => entered }))
+      File.read(entered)
+      worker.control.send(F::DRAIN, F.fields(0))
+      assert_includes worker.channels[2].await(F::ERROR).payload, "Paceline::RequestInterrupted"
+      assert_equal [worker.pid.to_s, "0"], front.control.await(F::EXITED).fields
+      assert_equal %w[closed ensured left], worker.outputs["stdout"].read.lines(chomp: true).sort
+    end
+  end
+
   def test_request_sent_just_before_drain_is_served
     started do |front, worker|
       worker.await(F::READY)

@@ -1,5 +1,6 @@
 # `rackup -s paceline`, `rails server -u paceline` and `ruby app.rb -s paceline`: the process that holds the app becomes
 # the preloader of the real structure.
+require_relative "../support/certificates"
 require_relative "../support/scenario"
 
 class HandlersTest < Minitest::Test
@@ -69,6 +70,20 @@ class HandlersTest < Minitest::Test
 
     assert_equal 0, program.wait.exitstatus
     gone(ruby)
+  end
+
+  def test_the_host_may_be_an_address_with_a_certificate
+    dir = app("config.ru" => 'run ->(env) { [200, {}, [env["rack.url_scheme"]]] }')
+    authority = Authority.new
+    authority.write(dir, "shop", "shop.test")
+    program = Program.new(dir, ["ruby", RACKUP, "-s", "paceline", "-o", "ssl://127.0.0.1?cert=shop.pem&key=shop.key", "-p", "0"])
+    (@servers ||= []) << program
+    port = Integer(program.wait_for(%r{Listening on https://\S+:(\d+)})[1])
+    program.wait_for(/ is ready: /)
+    authority.connect(port, "shop.test") do |socket|
+      socket.write("GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n")
+      assert socket.read.end_with?("https")
+    end
   end
 
   def test_ctrl_c_finishes_what_is_in_hand

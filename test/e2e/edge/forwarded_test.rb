@@ -79,6 +79,11 @@ class ForwardedTest < Minitest::Test
     assert_equal ["301", "https://shop.test:#{tls}/a?b=c", nil], [get.code, get["location"], get["strict-transport-security"]]
     post = server.request(Net::HTTP::Post.new("/a", "Host" => "shop.test").tap { |request| request.body = "x" })
     assert_equal ["308", "https://shop.test:#{tls}/a"], [post.code, post["location"]]
+    # Container engines and load balancers know no other way to ask.
+    check = server.get("/up", "Host" => "10.0.0.5")
+    assert_equal ["200", "http"], [check.code, check.body.split("|")[1]]
+    refused = server.request(Net::HTTP::Post.new("/up", "Host" => "shop.test"))
+    assert_equal "308", refused.code
     proxied = server.get("/a", "Host" => "shop.test", "X-Forwarded-Proto" => "http")
     assert_equal "https://shop.test/a", proxied["location"]
     secure = server.get("/a", PROXY)

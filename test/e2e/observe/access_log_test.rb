@@ -60,6 +60,16 @@ class AccessLogTest < Minitest::Test
     assert_operator line["allocated"], :>, 0
   end
 
+  def test_requests_are_left_out_by_path_and_status
+    start("--log-skip", "/file.txt 2xx", "--log-skip", "/quiet/*")
+    modified = @server.get("/file.txt")["last-modified"]
+    @server.get("/quiet/page")
+    assert_equal "304", @server.get("/file.txt", "If-Modified-Since" => modified).code
+    @server.get("/last")
+    @server.wait_for(%r{"GET /last })
+    assert_equal ["/file.txt 304", "/last 200"], @server.output.scan(%r{"GET (\S+) HTTP/1.1" (\d+)}).map { |pair| pair.join(" ") }
+  end
+
   def test_the_time_in_the_queue_is_told
     start("--access-log-format", "json")
     gate, entered = barrier(@dir), barrier(@dir, "entered")

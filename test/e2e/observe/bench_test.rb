@@ -132,6 +132,26 @@ class BenchTest < Minitest::Test
     assert_match(/^Failed requests:        0\nKeep-Alive requests:    20$/, kept)
   end
 
+  def test_ab_s_tables_and_words
+    seen = Queue.new
+    url = scripted do |link, _, _|
+      seen << link.io.remote_address.ip_address
+      link.answer("ok")
+    end
+    out = bench("--ab", "-d", "-S", "-n", 5, "-B", "127.0.0.9", url)
+    refute_match(/Percentage/, out)
+    assert_match(/^ +min   avg   max$\n^Connect: +\d+ +\d+ +\d+$/, out)
+    assert_equal "127.0.0.9", seen.pop
+    bench("-v", 3, "-n", 2, url)
+    assert_match(/^LOG: Response code = 200$/, @said)
+    bench("-v", 4, "-n", 1, url)
+    assert_match(%r{^LOG: header received:\nHTTP/1.1 200 }, @said)
+    bench("-v", 2, "-n", 1, url)
+    assert_equal "", @said
+    bench("-v", 2, "-n", 1, "http://127.0.0.1:#{TCPServer.open("127.0.0.1", 0) { |closed| closed.addr[1] }}/", status: 2)
+    assert_match(/^WARNING: connection refused$/, @said)
+  end
+
   # As they stand in posts, with `paceline bench` in place of `ab`.
   def test_the_flags_of_ab
     seen = Queue.new

@@ -1,11 +1,13 @@
 # What each signal does, what a service manager is told, and what is left behind in the end.
 require_relative "../support/scenario"
 require_relative "../support/certificates"
+require_relative "../support/control"
 require_relative "../support/http2_client"
 require_relative "../support/wire"
 
 class SignalsTest < Minitest::Test
   include Scenario
+  include Control
 
   HELLO = 'run ->(env) { [200, {}, ["hello"]] }'.freeze
   HELD = 'run ->(env) { File.write("entered", Process.pid.to_s); File.read("barrier"); [200, {}, ["done"]] }'.freeze
@@ -159,11 +161,35 @@ class SignalsTest < Minitest::Test
 
     second = serve(dir, "--pidfile", path, ready: false, port: false)
     assert_equal 1, second.wait.exitstatus
-    assert_equal ["paceline: paceline (pid #{server.pid}) is running already, says #{path}; stop it first"], second.output.lines(chomp: true)
+    assert_equal ["paceline: paceline (pid #{server.pid}) is running already in #{dir}, says #{path}; stop it first"], second.output.lines(chomp: true)
 
     assert_equal "hello", server.get("/").body
     assert_equal 0, server.stop.exitstatus
     refute_path_exists path
+  end
+
+  def test_a_pidfile_counts_only_while_its_server_lives
+    dir = app("config.ru" => HELLO)
+    path = File.join(dir, "tmp/pids/server.pid")
+    # A job queue has got the pid of a server that was killed, and both are called after the same gem.
+    jobs = Process.spawn(["sleep", "/usr/lib/ruby/gems/paceline/bin/jobs"], "600", chdir: dir)
+    write(dir, "tmp/pids/server.pid" => "#{jobs}\n")
+    server = serve(dir, "--pidfile", path)
+    assert_equal "#{server.pid}\n", File.read(path)
+
+    # The file of a folder that was copied while its server runs.
+    copy = app("config.ru" => HELLO, "tmp/pids/server.pid" => File.read(path))
+    copied = serve(copy, "--pidfile", File.join(copy, "tmp/pids/server.pid"))
+    assert_equal "hello", copied.get("/").body
+
+    # After an upgrade the file names a process that only stands in for the server.
+    assert_equal 0, command(dir, "upgrade", "--wait").last
+    second = serve(dir, "--pidfile", path, ready: false, port: false)
+    assert_equal 1, second.wait.exitstatus
+    assert_match(/\(pid #{server.pid}\) is running already in /, second.output)
+  ensure
+    Process.kill(:KILL, jobs)
+    Process.wait(jobs)
   end
 
   # What a service manager is told next that says one of these things, as a Hash.

@@ -41,7 +41,9 @@ module Scenario
   # Starts `paceline ARGUMENTS` in `dir` on a free port; returns when it listens, and with `ready: true` when the app is up.
   # `within`: a command that the server is run by, as `prlimit --nofile=100`, and which it takes the place of.
   # `handed`: listening sockets that it is given as a service manager would.
-  def serve(dir, *arguments, env: {}, ready: true, port: true, within: [], handed: [])
+  # `hurried`: it ends as in development; otherwise what is in hand has as long as in production, as slow machines need it.
+  def serve(dir, *arguments, env: {}, ready: true, port: true, within: [], handed: [], hurried: false)
+    arguments = ["--shutdown-timeout", "30s", *arguments] if port && !hurried && !arguments.include?("--shutdown-timeout")
     if handed.any?
       env = env.merge("LISTEN_FDS" => handed.size.to_s)
       within = [*within, "sh", "-c", 'LISTEN_PID=$$ exec "$0" "$@"']

@@ -10,8 +10,17 @@ use crate::{
 /// The percentages of ab's last table.
 const PERCENTAGES: [f64; 9] = [50.0, 66.0, 75.0, 80.0, 90.0, 95.0, 98.0, 99.0, 100.0];
 
+/// What of the tables is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Tables {
+    /// Otherwise as with -d.
+    pub percentages: bool,
+    /// Otherwise as with -S.
+    pub deviation: bool,
+}
+
 /// `any_length`: responses of another length have not failed (-l). `posted`: requests had a body.
-pub fn text(summary: &Summary, target: &Target, any_length: bool, posted: bool) -> String {
+pub fn text(summary: &Summary, target: &Target, any_length: bool, posted: bool, tables: Tables) -> String {
     let lengths = if any_length { 0 } else { summary.other_lengths };
     let failed = summary.failed() + lengths;
     let seconds = summary.seconds.max(1e-6);
@@ -58,8 +67,13 @@ pub fn text(summary: &Summary, target: &Target, any_length: bool, posted: bool) 
         let sent = summary.sent as f64 / 1024.0 / seconds;
         let _ = writeln!(text, "{:24}{sent:.2} kb/s sent\n{:24}{:.2} kb/s total", "", "", sent + received);
     }
-    connection_times(&mut text, &summary.table);
-    percentages(&mut text, summary);
+    match tables.deviation {
+        true => connection_times(&mut text, &summary.table),
+        false => simple_times(&mut text, &summary.table),
+    }
+    if tables.percentages {
+        percentages(&mut text, summary);
+    }
     text
 }
 
@@ -67,9 +81,18 @@ fn line(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{:<24}{value}", format!("{name}:"));
 }
 
+const ROWS: [&str; 4] = ["Connect:", "Processing:", "Waiting:", "Total:"];
+
+fn simple_times(text: &mut String, rows: &[Row; 4]) {
+    text.push_str("\nConnection Times (ms)\n              min   avg   max\n");
+    for (name, Row { min, mean, max, .. }) in ROWS.iter().zip(rows) {
+        let _ = writeln!(text, "{name:<11} {min:>5.0} {mean:>5.0}{max:>5.0}");
+    }
+}
+
 fn connection_times(text: &mut String, rows: &[Row; 4]) {
     text.push_str("\nConnection Times (ms)\n              min  mean[+/-sd] median   max\n");
-    for (name, row) in ["Connect:", "Processing:", "Waiting:", "Total:"].iter().zip(rows) {
+    for (name, row) in ROWS.iter().zip(rows) {
         let Row { min, mean, deviation, median, max } = row;
         let _ = writeln!(text, "{name:<11} {min:>5.0} {mean:>4.0} {deviation:>5.1} {median:>6.0} {max:>7.0}");
     }

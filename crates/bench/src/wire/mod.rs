@@ -11,7 +11,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use tokio::{sync::Mutex, time::timeout};
 
-use self::{h1::H1, h2::H2, stream::Dialer};
+use self::{
+    h1::{Sink, H1},
+    h2::H2,
+    stream::Dialer,
+};
 use crate::{
     parts::{Inside, Part, Parts},
     recording::Sample,
@@ -111,6 +115,51 @@ pub struct Way {
     pub keep_alive: bool,
     /// For one request, with connecting.
     pub limit: Duration,
+    pub words: Words,
+}
+
+/// What is said of each response on standard error, as ab's -v has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Words {
+    None,
+    Warnings,
+    Statuses,
+    Heads,
+}
+
+impl Words {
+    /// Of ab's number.
+    pub fn of(verbosity: u64) -> Words {
+        match verbosity {
+            0 | 1 => Words::None,
+            2 => Words::Warnings,
+            3 => Words::Statuses,
+            _ => Words::Heads,
+        }
+    }
+
+    fn answered(self, status: u16) {
+        match status / 100 {
+            2 if self >= Words::Statuses => eprintln!("LOG: Response code = {status}"),
+            2 => {}
+            _ if self >= Words::Warnings => eprintln!("WARNING: Response code not 2xx ({status})"),
+            _ => {}
+        }
+    }
+
+    fn failed(self, fault: &Fault) {
+        if self >= Words::Warnings {
+            eprintln!("WARNING: {fault}");
+        }
+    }
+}
+
+impl Sink for Words {
+    fn head(&mut self, bytes: &[u8]) {
+        if *self >= Words::Heads {
+            eprintln!("LOG: header received:\n{}", String::from_utf8_lossy(bytes));
+        }
+    }
 }
 
 /// A connection of HTTP/2 that several clients use.
@@ -138,16 +187,17 @@ impl Client {
 
     /// One exchange. The sample's `due` is left to the caller.
     pub async fn ask(&mut self, request: &Prepared) -> Result<Sample, Fault> {
-        let limit = self.way.limit;
-        match timeout(limit, self.try_ask(request)).await {
-            Ok(Ok(sample)) => Ok(sample),
-            Ok(Err(fault)) => {
+        let (limit, words) = (self.way.limit, self.way.words);
+        let asked = timeout(limit, self.try_ask(request)).await;
+        match asked.unwrap_or_else(|_| Err(Fault::TimedOut(limit.as_secs()))) {
+            Ok(sample) => {
+                words.answered(sample.status);
+                Ok(sample)
+            }
+            Err(fault) => {
+                words.failed(&fault);
                 self.close();
                 Err(fault)
-            }
-            Err(_) => {
-                self.close();
-                Err(Fault::TimedOut(limit.as_secs()))
             }
         }
     }
@@ -181,16 +231,16 @@ impl Client {
 
     async fn ask_http1(&mut self, request: &Prepared, parts: &mut Parts) -> Result<Answer, Fault> {
         let is_head = request.method == Method::HEAD;
-        let wants_server = self.server.is_none();
+        let (wants_server, mut words) = (self.server.is_none(), self.way.words);
         if let Some(kept) = &mut self.http1 {
-            match kept.exchange(&request.bytes, is_head, wants_server, &mut ()).await {
+            match kept.exchange(&request.bytes, is_head, wants_server, &mut words).await {
                 // The server closed it while nothing was asked (RFC 9112 section 9.3.1): a new one, as every client does.
                 Err(Fault::ClosedBefore) => self.http1 = None,
                 other => return other,
             }
         }
         let opened = self.open(parts).await?;
-        self.http1.insert(H1::new(opened)).exchange(&request.bytes, is_head, wants_server, &mut ()).await
+        self.http1.insert(H1::new(opened)).exchange(&request.bytes, is_head, wants_server, &mut words).await
     }
 
     async fn ask_http2(&mut self, request: &Prepared, parts: &mut Parts) -> Result<Answer, Fault> {

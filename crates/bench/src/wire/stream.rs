@@ -1,9 +1,14 @@
 //! Connections: TCP, a Unix socket, with TLS or without, and how long it took to open them. Never speaks HTTP.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
 
 use rustls_pki_types::ServerName;
-use tokio::net::{lookup_host, TcpStream, UnixStream};
+use tokio::net::{lookup_host, TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::{client::TlsStream, TlsConnector};
 use tokio_util::either::Either;
 
@@ -34,12 +39,17 @@ pub struct Opened {
 pub struct Dialer {
     target: Target,
     addresses: Vec<SocketAddr>,
+    local: Option<IpAddr>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
 impl Dialer {
-    /// `tls`: for https targets.
-    pub async fn new(target: Target, tls: Option<Arc<rustls::ClientConfig>>) -> io::Result<Dialer> {
+    /// `tls`: for https targets. `local`: where connections come from.
+    pub async fn new(
+        target: Target,
+        tls: Option<Arc<rustls::ClientConfig>>,
+        local: Option<IpAddr>,
+    ) -> io::Result<Dialer> {
         let addresses = match target.socket {
             Some(_) => Vec::new(),
             None => lookup_host((target.host.as_str(), target.port)).await?.collect(),
@@ -51,7 +61,7 @@ impl Dialer {
             }
             None => None,
         };
-        Ok(Dialer { target, addresses, tls })
+        Ok(Dialer { target, addresses, local, tls })
     }
 
     /// Whether all that the name stands for is this machine.
@@ -64,7 +74,7 @@ impl Dialer {
         let socket = match &self.target.socket {
             Some(path) => Either::Right(UnixStream::connect(path).await?),
             None => {
-                let stream = TcpStream::connect(&self.addresses[..]).await?;
+                let stream = self.connect().await?;
                 stream.set_nodelay(true)?;
                 Either::Left(stream)
             }
@@ -77,6 +87,22 @@ impl Dialer {
         let refused_http2 = stream.get_ref().1.alpn_protocol() != Some(b"h2");
         let tls = micros(began) - connect;
         Ok(Opened { stream: Either::Right(Box::new(stream)), connect, tls, refused_http2 })
+    }
+}
+
+impl Dialer {
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let Some(local) = self.local else { return TcpStream::connect(&self.addresses[..]).await };
+        let mut failed = io::Error::other("-B: the server has no address of the same family");
+        for address in self.addresses.iter().filter(|address| address.is_ipv4() == local.is_ipv4()) {
+            let socket = if local.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            socket.bind((local, 0).into())?;
+            match socket.connect(*address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct MessageTracker {
     pub(crate) protocol: AtomicU8,
     /// The client wants no answer after this one.
     pub(crate) last: AtomicBool,
+    /// A client that closes its side waits for its answer all the same.
+    pub(crate) half_close: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
@@ -56,6 +58,11 @@ impl MessageTracker {
     /// After the answer to this request the connection ends.
     pub fn is_last(&self) {
         self.last.store(true, SeqCst);
+    }
+
+    /// The client may close its side after this request, its last: it waits for the answer.
+    pub fn may_half_close(&self) {
+        self.half_close.store(true, SeqCst);
     }
 
     pub(crate) fn wait(&self, cx: &Context<'_>) {

@@ -152,3 +152,37 @@ async fn a_raw_target_before_a_bad_message_is_passed_on() {
     let _first = talk.begin();
     assert_eq!(talk.begin().0.map(|refusal| refusal.status), Some(400));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_has_closed_its_side_waits_for_its_answer_for_a_while() {
+    for may in [true, false] {
+        let (mut client, mut guarded, talk) = guarded(false);
+        client.write_all(REQUEST).await.unwrap();
+        client.shutdown().await.unwrap();
+        assert_eq!(read(&mut guarded).await, REQUEST);
+        let _turn = talk.begin();
+        if may {
+            talk.may_half_close();
+        }
+        let (closed, almost) = (Instant::now(), TIMEOUTS.idle - Duration::from_secs(1));
+        let waits = tokio::time::timeout(almost, read(&mut guarded)).await.is_err();
+        assert_eq!(waits, may);
+        if may {
+            // A piece of the answer.
+            guarded.write_all(b"x").await.unwrap();
+            assert_eq!(read(&mut guarded).await, b"");
+            assert_eq!(closed.elapsed().as_secs(), (almost + TIMEOUTS.idle).as_secs());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_closes_in_the_middle_of_a_body_has_left() {
+    let (mut client, mut guarded, talk) = guarded(false);
+    client.write_all(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe").await.unwrap();
+    client.shutdown().await.unwrap();
+    assert!(!read(&mut guarded).await.is_empty());
+    let _turn = talk.begin();
+    talk.may_half_close();
+    assert_eq!(read(&mut guarded).await, b"");
+}

@@ -217,7 +217,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
                 Some(order) => actor.obey(order).await,
                 None => {
                     has_handle = false;
-                    actor.stop(Duration::ZERO, None).await;
+                    actor.stop(Duration::ZERO.into(), None).await;
                 }
             },
             Some(event) = happenings.recv() => actor.handle(event).await,

@@ -20,6 +20,7 @@ use super::{
     overview::{Overview, Standing},
     processes::Processes,
     reaper::Reaper,
+    worker_process::Grace,
 };
 use crate::{
     apps::incidents::{InHand, Incidents},
@@ -81,7 +82,7 @@ pub enum Order {
     AskMemory(oneshot::Sender<Vec<memory::HeapQuery>>),
     /// Finish what is in hand within the time, then end all processes.
     Stop {
-        grace: Duration,
+        grace: Grace,
         done: oneshot::Sender<()>,
     },
 }

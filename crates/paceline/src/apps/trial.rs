@@ -45,7 +45,7 @@ impl Trial {
             app.started().await;
             let state = app.state();
             let (done, ended) = oneshot::channel();
-            app.order(Order::Stop { grace: END, done });
+            app.order(Order::Stop { grace: END.into(), done });
             let _ = tokio::time::timeout(END, ended).await;
             match state {
                 State::Failed { report, .. } => Err(report),

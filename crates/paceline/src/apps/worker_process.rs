@@ -9,10 +9,32 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 use super::reaper::Exit;
-use crate::workers::protocol::{channel::Channel, control::ControlWriter, ruby_heap::RubyHeap};
+use crate::workers::protocol::{
+    channel::Channel,
+    control::ControlWriter,
+    fields,
+    frame::{encode, kind},
+    ruby_heap::RubyHeap,
+};
 
 /// A process that was killed and has not ended is killed again after this time.
 const NEXT_KILL: Duration = Duration::from_secs(3600);
+/// What a request has for its `ensure` after it was interrupted.
+const LAST_CODE: Duration = Duration::from_secs(2);
+
+/// The times of a worker that is told to finish what it has.
+#[derive(Debug, Clone, Copy)]
+pub struct Grace {
+    /// After this an exception ends what it still does, so that `ensure` and `close` run.
+    pub interrupt: Duration,
+    pub kill: Duration,
+}
+
+impl From<Duration> for Grace {
+    fn from(kill: Duration) -> Grace {
+        Grace { interrupt: kill - LAST_CODE.min(kill / 2), kill }
+    }
+}
 
 /// Where a worker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +121,13 @@ impl Worker {
     /// Whether it has booted.
     pub fn is_ready(&self) -> bool {
         self.stage.is_ready()
+    }
+
+    /// Tells it to finish what it has, and to end.
+    pub async fn drain(&mut self, grace: Grace) {
+        let interrupt = grace.interrupt.as_millis().to_string();
+        let _ = self.control.send(&encode(kind::DRAIN, |out| fields::put(out, interrupt))).await;
+        self.stage = self.stage.draining(Instant::now() + grace.kill);
     }
 
     /// Whether its control socket is still open.
@@ -203,6 +232,14 @@ mod tests {
         assert!(ready.is_ready() && ready.is_leaving());
         assert_eq!(ready.kill_at(), Some(now + second));
         assert_eq!(WorkerStage::Serving.draining(now), WorkerStage::Draining { kill_at: now, ready: true });
+    }
+
+    #[test]
+    fn what_is_interrupted_has_time_before_the_kill() {
+        for (kill, interrupt) in [(30_000, 28_000), (2_000, 1_000), (0, 0)] {
+            let grace = Grace::from(Duration::from_millis(kill));
+            assert_eq!(grace.interrupt, Duration::from_millis(interrupt));
+        }
     }
 
     #[test]

@@ -212,7 +212,7 @@ mod tests {
             Preset::CoresUpTo(_) => "1",
         };
         match (option.key, option.kind) {
-            ("ready_path" | "warm_up", _) => "\"/health\"".into(),
+            ("ready_path" | "warm_up" | "log_skip", _) => "\"/health\"".into(),
             ("esi_hosts", _) => "[\"cart.test\"]".into(),
             ("egress_guard_allow", _) => "[\"10.0.0.0/8\"]".into(),
             ("egress_allow" | "egress_deny", _) => "[\"api.test\"]".into(),

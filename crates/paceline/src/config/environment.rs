@@ -26,7 +26,16 @@ pub fn read(around: &Surroundings) -> FromEnvironment {
     let mut read = FromEnvironment::default();
     let variable = |name: &str| (around.env)(name).map(|text| text.trim().to_string()).filter(|text| !text.is_empty());
     for option in options::all() {
-        let Some((name, text)) = option.env.iter().find_map(|name| Some((*name, variable(name)?))) else { continue };
+        let mut found = option.env.iter().filter_map(|name| Some((*name, variable(name)?)));
+        let own = found.find(|(name, text)| {
+            let is_link = is_service_link(name, text);
+            if is_link {
+                read.notices
+                    .push(format!("{name}={text} ignored: it is where a Kubernetes service is (enableServiceLinks)"));
+            }
+            !is_link
+        });
+        let Some((name, text)) = own else { continue };
         // Some shells export HOST as the machine's name, which must not open the server to the network.
         if name == "HOST" && bind::address(&text).is_none() {
             read.notices.push(format!(
@@ -59,6 +68,11 @@ pub fn read(around: &Surroundings) -> FromEnvironment {
     read
 }
 
+/// Kubernetes and Docker tell each container of services by variables: of the service `http` by HTTP_PORT.
+fn is_service_link(name: &str, text: &str) -> bool {
+    name.ends_with("PORT") && ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -77,6 +91,8 @@ mod tests {
             (&[("PORT", "80")][..], "port", Some(Value::Int(80))),
             (&[("HTTP_PORT", "80")], "port", Some(Value::Int(80))),
             (&[("PORT", "1"), ("HTTP_PORT", "2")], "port", Some(Value::Int(1))),
+            (&[("PORT", "tcp://10.96.0.7:80"), ("HTTP_PORT", "2")], "port", Some(Value::Int(2))),
+            (&[("HTTP_PORT", "udp://10.96.0.7:53")], "port", None),
             (&[("WEB_CONCURRENCY", "3")], "workers", Some(Value::Int(3))),
             (&[("WEB_CONCURRENCY", "auto")], "workers", Some(Value::Auto)),
             (&[("WEB_CONCURRENCY", "1:4")], "workers", Some(Value::Between(1, 4))),
@@ -104,6 +120,9 @@ mod tests {
         let read = read_from(&[("TARGET_PORT", "3000"), ("HOST", "mybox"), ("PORT", "http"), ("BINDING", "mybox")]);
         assert_eq!(read.notices.len(), 1);
         assert_eq!(read.problems.len(), 2, "{:?}", read.problems);
+        let read = read_from(&[("HTTP_PORT", "tcp://10.96.0.7:80")]);
+        assert_eq!(read.problems, [""; 0]);
+        assert!(read.notices[0].starts_with("HTTP_PORT=tcp://10.96.0.7:80 ignored"), "{:?}", read.notices);
         let read = read_from(&[("HOST", "mybox")]);
         assert!(read.notices[0].starts_with("HOST=mybox ignored"));
     }

@@ -2,6 +2,7 @@
 //! It never opens a socket, and reads no source.
 
 use std::{
+    collections::HashSet,
     net::{Ipv4Addr, Ipv6Addr},
     path::Path,
 };
@@ -12,8 +13,9 @@ use super::{
     paceline_toml::TomlTable,
     resolve::Sources,
     value::Value,
-    Bind, CertificatePair, Listening,
+    Bind, CertificatePair, Listening, OwnCertificate, SiteConfig,
 };
+use crate::support::state_folder;
 
 /// Who says where to listen.
 #[derive(Clone, Copy)]
@@ -160,11 +162,34 @@ fn port_of(layer: &Layer) -> Option<u16> {
     }
 }
 
-/// Gives TLS addresses without a certificate of their own those of the whole server.
+/// Has all addresses serve https, and says which certificate there is to be for those that have none.
+pub fn own_certificate(binds: &mut [Listening], sites: &[SiteConfig]) -> Result<OwnCertificate, String> {
+    let folder = state_folder::path().ok_or("https: no folder for a certificate: set HOME or XDG_STATE_HOME")?;
+    let mut names: Vec<String> = ["localhost", "*.localhost", "127.0.0.1", "::1"].map(String::from).into();
+    names.extend(sites.iter().flat_map(|site| site.hosts.iter().cloned()));
+    for listening in binds.iter_mut().filter(|listening| !listening.h2c) {
+        let Bind::Tcp(address) = listening.bind else { continue };
+        listening.tls.get_or_insert_default();
+        names.extend((!address.ip().is_unspecified()).then(|| address.ip().to_string()));
+    }
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let path = |name: &str| folder.join("https").join(name);
+    Ok(OwnCertificate { pair: CertificatePair { cert: path("localhost.pem"), key: path("localhost-key.pem") }, names })
+}
+
+/// Gives TLS addresses that have no certificate by now the server's own. Whether there are any.
+pub fn share_own(binds: &mut [Listening], own: &OwnCertificate) -> bool {
+    let without = binds.iter_mut().filter_map(|listening| listening.tls.as_mut().filter(|pairs| pairs.is_empty()));
+    without.map(|pairs| pairs.push(own.pair.clone())).count() > 0
+}
+
+/// Gives TLS addresses without a certificate of their own those of the whole server. `has_own`: the rest gets the server's own.
 pub fn share_certificates(
     binds: &mut [Listening],
     tables: &[TomlTable],
     automatic: bool,
+    has_own: bool,
     notices: &mut Vec<String>,
 ) -> Vec<String> {
     let path = |table: &TomlTable, key: &str| match table.layer.get(key) {
@@ -177,8 +202,8 @@ pub fn share_certificates(
     for listening in binds.iter_mut() {
         let Some(own) = listening.tls.as_mut().filter(|own| own.is_empty()) else { continue };
         own.extend(pairs.iter().cloned());
-        if own.is_empty() && !automatic {
-            problems.push("TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address, or tls = \"auto\" to a [[site]] with a host".into());
+        if own.is_empty() && !automatic && !has_own {
+            problems.push("TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address, or tls = \"auto\" to a [[site]] with a host; in development --https makes one".into());
         }
     }
     if binds.iter().all(|listening| listening.tls.is_none()) {

@@ -272,7 +272,11 @@ fn settle(
         problems.append(&mut wrong);
         None
     });
-    problems.append(&mut listening::share_certificates(&mut given, &read.toml.tls, automatic.is_some(), &mut notices));
+    let own = server.bool("https").then(|| listening::own_certificate(&mut given, &sites)).transpose();
+    let own = or_problem(own, &mut problems);
+    let (tables, is_automatic) = (&read.toml.tls, automatic.is_some());
+    problems.append(&mut listening::share_certificates(&mut given, tables, is_automatic, own.is_some(), &mut notices));
+    let own = own.filter(|own| listening::share_own(&mut given, own));
     let cache_disk = or_problem(cache_disk(&server, &sites, sites_dir.is_some()), &mut problems);
     let control_web = or_problem(control_web::settings(&server), &mut problems);
     let serves_by_itself =
@@ -294,7 +298,7 @@ fn settle(
     Ok(Config {
         binds,
         instead_of,
-        tls: sources.tls(automatic),
+        tls: sources.tls(automatic, own),
         http2: sources.http2(),
         trusted_proxies: sources.trusted_proxies(),
         proxy_protocol_timeout: server.time("proxy_protocol_timeout"),

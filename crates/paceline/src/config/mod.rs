@@ -67,7 +67,10 @@ pub use trusted::TrustedProxies;
 pub use tuned_settings::{without_tuned, TunedSettings};
 pub use value::{Kind, Value, ValueError};
 
-use crate::upstream::{Check, Targets, UpstreamTls};
+use crate::{
+    request::access_log::Skip,
+    upstream::{Check, Targets, UpstreamTls},
+};
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -196,6 +199,17 @@ pub struct TlsConfig {
     pub handshake_timeout: Duration,
     /// None: no host gets its certificate by itself.
     pub automatic: Option<AcmeConfig>,
+    /// The one that the server makes for itself, in development. None: no address has it.
+    pub own: Option<OwnCertificate>,
+}
+
+/// A certificate that the server makes for itself (`https = true`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnCertificate {
+    /// Where it is put.
+    pub pair: CertificatePair,
+    /// DNS names and IP addresses.
+    pub names: Vec<String>,
 }
 
 /// Certificates that the server gets by itself (`tls = "auto"`).
@@ -404,6 +418,8 @@ pub struct SiteConfig {
     pub response_memory: usize,
     /// Bytes of one response spooled to disk before the worker is made to wait.
     pub response_spool: u64,
+    /// Requests that the access log leaves out.
+    pub log_skip: Vec<Skip>,
     /// Answer http with a redirect to https.
     pub redirect_https: bool,
     /// Strict-Transport-Security's max-age. None: no such header.

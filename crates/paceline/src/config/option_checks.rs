@@ -4,7 +4,7 @@
 use ipnet::IpNet;
 
 use super::{bind, value::ValueError};
-use crate::{observe::traces, upstream::Target};
+use crate::{observe::traces, request::access_log::Skip, upstream::Target};
 
 pub(super) fn environment(text: &str) -> Result<(), ValueError> {
     let fine = !text.is_empty()
@@ -21,6 +21,11 @@ pub(super) fn warm_up(text: &str) -> Result<(), ValueError> {
 pub(super) fn ready_path(text: &str) -> Result<(), ValueError> {
     let fine = ["auto", "off"].contains(&text) || warm_up(text).is_ok();
     fine.then_some(()).ok_or_else(|| ValueError::mismatch("a path like /up, auto or off", text))
+}
+
+pub(super) fn log_skip(text: &str) -> Result<(), ValueError> {
+    let expected = "a path like /up or /assets/*, a status like 304 or 2xx, or both";
+    Skip::parse(text).map(drop).ok_or_else(|| ValueError::mismatch(expected, text))
 }
 
 pub(super) fn account(text: &str) -> Result<(), ValueError> {

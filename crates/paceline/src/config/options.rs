@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     bind, control_web,
     option_checks::{
-        account, collector, directory, email, environment, host_name, ready_path, share, site_name, warm_up,
+        account, collector, directory, email, environment, host_name, log_skip, ready_path, share, site_name, warm_up,
     },
     option_tables, trusted,
     value::{anything, From, Kind},
@@ -72,6 +72,9 @@ static OPTIONS: &[Opt] = &[
     Opt::new(OneCertificate, TLS, "key", path(From::Settings),
         "PEM file with the certificate's private key, without a passphrase.")
         .risk("Anyone who can read it can impersonate this server: keep its mode at 0600."),
+    Opt::new(Server, TLS, "https", Kind::Bool,
+        "For development: serve https in place of http, with a certificate for localhost and the sites' hosts that the server makes itself, by mkcert's certificate \
+        authority if mkcert is installed. Addresses with another certificate keep it.").fixed("false").flag("https"),
     Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
         "Time limit for the TLS handshake of a client.").fixed("10s").flag("tls-handshake-timeout"),
 
@@ -97,7 +100,7 @@ static OPTIONS: &[Opt] = &[
         limit how many you get."),
 
     Opt::new(Site, TLS, "redirect_https", Kind::Bool,
-        "Redirect requests over http to the same address over https (301 for GET and HEAD, otherwise 308).")
+        "Redirect requests over http to the same address over https (301 for GET and HEAD, otherwise 308), except health checks: GET and HEAD for /up and `ready_path`.")
         .fixed("false").flag("redirect-https")
         .risk("Behind a proxy that terminates TLS, browsers end up in a redirect loop if the proxy is not in `trusted_proxies` or does not send X-Forwarded-Proto."),
     Opt::new(Site, TLS, "hsts", time_or_off(0, 10 * 365 * DAY),
@@ -369,9 +372,9 @@ static OPTIONS: &[Opt] = &[
         "Time limit for a new program to get ready to replace this one (USR2, `paceline upgrade`); if it takes longer, this one continues.")
         .fixed("5m").flag("upgrade-timeout"),
     Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
-        "How long current requests may take after TERM or INT before they are cut off.")
-        .fixed("30s").flag("shutdown-timeout")
-        .risk("A supervisor such as systemd or Kubernetes may kill the server earlier: give it more time than this."),
+        "How long current requests and event streams may take after TERM or INT before they are cut off. Ruby then has 5 s more for `ensure` and shutdown hooks.")
+        .preset(ByEnvironment { development: "1s", other: "30s" }).flag("shutdown-timeout")
+        .risk("A supervisor such as systemd or Kubernetes may kill the server earlier: give it 10 s more than this."),
 
     Opt::new(Site, BODIES, "max_body", Kind::Bytes { min: 1, max: 1024 * TB, off: true },
         "Size limit for a request body; larger ones get 413.").fixed("off").env(&["MAX_REQUEST_BODY"]).flag("max-body")
@@ -434,6 +437,8 @@ static OPTIONS: &[Opt] = &[
 
     Opt::new(Server, LOGS, "log_requests", Kind::Bool,
         "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),
+    Opt::new(Site, LOGS, "log_skip", Kind::List { check: log_skip },
+        "Requests that the access log leaves out, by path, status or both: [\"/assets/*\", \"304\", \"/up 2xx\"].").preset(Unset("none")).flag("log-skip"),
     Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json", "short"]),
         "Apache's combined format followed by durations; one JSON object per line; or a short line for people.")
         .preset(Unset("combined; json if `log_format` is json; short for one application in development, unless `access_log` names a file")).flag("access-log-format"),

@@ -13,8 +13,8 @@ use super::{
     paceline_toml::TomlTable,
     scheduled_rule, tuned_settings,
     value::Value,
-    AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig, Http2Config, RubyTuning, SelfTuning, SiteConfig,
-    TlsConfig, TrustedProxies, WorkerLimits,
+    AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig, Http2Config, OwnCertificate, RubyTuning, SelfTuning,
+    SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
@@ -23,7 +23,7 @@ use crate::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
     },
-    request::{crawlers, rate_limit::Rule},
+    request::{access_log::Skip, crawlers, rate_limit::Rule},
     upstream::{Check, Targets, UpstreamTls},
 };
 use egress::Policy;
@@ -88,8 +88,8 @@ impl Sources<'_> {
         FROM_FILE.iter().filter(differs).map(|key| told(key)).collect()
     }
 
-    pub fn tls(&self, automatic: Option<AcmeConfig>) -> TlsConfig {
-        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout"), automatic }
+    pub fn tls(&self, automatic: Option<AcmeConfig>, own: Option<OwnCertificate>) -> TlsConfig {
+        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout"), automatic, own }
     }
 
     pub fn http2(&self) -> Http2Config {
@@ -269,6 +269,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         response_memory: view.count("response_memory"),
         response_spool: view.number("response_spool"),
         early_hints: view.bool("early_hints"),
+        log_skip: view.list("log_skip").iter().filter_map(|text| Skip::parse(text)).collect(),
         redirect_https: view.bool("redirect_https"),
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),

@@ -135,6 +135,9 @@ where
         let (messages, (refusal, turn)) = (messages.clone(), messages.begin());
         if is_last(&request) {
             messages.is_last();
+            if !is_passed_on(request.headers()) {
+                messages.may_half_close();
+            }
         }
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         let version = request.version();
@@ -176,7 +179,11 @@ where
     if stopped {
         // One that is idle is closed; the answer of any other is its last.
         serving.as_mut().graceful_shutdown();
-        let _ = serving.await;
+        tokio::select! {
+            _ = serving => {}
+            // What answers it learns that its client is gone.
+            _ = stop.cut() => return None,
+        }
     }
     let mut resting = resting.lock();
     resting.take()
@@ -199,6 +206,11 @@ fn says_close<B>(response: &Response<B>) -> bool {
 fn is_last<B>(request: &http::Request<B>) -> bool {
     let says = |word: &str| connection_has(request.headers(), word);
     says("close") || request.version() < http::Version::HTTP_11 && !says("keep-alive")
+}
+
+/// Whether a proxy sends the request for somebody else. It closes when that client leaves, and never halfway.
+fn is_passed_on(headers: &HeaderMap) -> bool {
+    ["via", "forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name))
 }
 
 /// Where a connection is put that rests: hyper itself gives none back.

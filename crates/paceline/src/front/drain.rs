@@ -50,6 +50,8 @@ enum Phase {
     Draining,
     /// That chance is over.
     Closing,
+    /// The time of all is over: what is still open is closed as it is.
+    Cut,
 }
 
 /// Tells connections of the end.
@@ -78,6 +80,12 @@ impl DrainControl {
     pub fn at_once(&self) {
         self.0.send_replace(Phase::Closing);
     }
+
+    /// Closes what is still open, whatever goes on there, and resolves when that is done.
+    pub async fn cut(&self) {
+        self.0.send_replace(Phase::Cut);
+        self.0.closed().await;
+    }
 }
 
 impl Stop {
@@ -89,6 +97,11 @@ impl Stop {
     /// Resolves when idle connections have had their chance.
     pub async fn closing(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Closing).await;
+    }
+
+    /// Resolves when nothing is waited for any more.
+    pub async fn cut(&mut self) {
+        let _ = self.0.wait_for(|phase| *phase >= Phase::Cut).await;
     }
 }
 
@@ -127,5 +140,14 @@ mod tests {
         let (told, closing) = idle.await.unwrap();
         assert_eq!((told.as_secs(), closing.as_secs()), (0, 1));
         busy.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_does_not_end_is_cut() {
+        let (stopping, mut endless) = stopping();
+        let endless = tokio::spawn(async move { endless.cut().await });
+        assert!(tokio::time::timeout(Duration::from_secs(9), stopping.drain(Duration::ZERO)).await.is_err());
+        stopping.cut().await;
+        endless.await.unwrap();
     }
 }

@@ -1,7 +1,9 @@
 //! The access log: one line an exchange, Apache combined or JSON with the timeline's durations, or a short one for people.
 //! It never waits for the disk or terminal: lines go to `log`.
 
-use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
+use std::{fmt::Write, ops::RangeInclusive, sync::atomic::Ordering::Relaxed};
+
+use path_patterns::matches;
 
 use crate::{
     observe::{
@@ -17,6 +19,42 @@ use crate::{
 
 /// Time in the queue from which a short line tells it.
 const LONG_QUEUE: Micros = 10_000;
+
+/// Requests that are left out of the log: by path, by status, or by both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// A pattern. None: every path.
+    path: Option<String>,
+    statuses: RangeInclusive<u16>,
+}
+
+impl Skip {
+    /// `/up`, `304`, `2xx`, `/up 2xx`. None: it is none of these.
+    pub fn parse(text: &str) -> Option<Skip> {
+        let mut words = text.split_ascii_whitespace().peekable();
+        let path = words.next_if(|word| word.starts_with(['/', '*'])).map(String::from);
+        let statuses = match words.next() {
+            Some(word) => statuses(word)?,
+            None if path.is_some() => 0..=999,
+            None => return None,
+        };
+        words.next().is_none().then_some(Skip { path, statuses })
+    }
+
+    pub fn covers(&self, path: &str, status: u16) -> bool {
+        self.statuses.contains(&status) && self.path.as_ref().is_none_or(|pattern| matches(pattern, path))
+    }
+}
+
+/// `304` is one, `3xx` all that begin like it.
+fn statuses(word: &str) -> Option<RangeInclusive<u16>> {
+    match word.strip_suffix("xx") {
+        Some(class) => {
+            class.parse().ok().filter(|class| (1..=5).contains(class)).map(|class| class * 100..=class * 100 + 99)
+        }
+        None => word.parse().ok().filter(|status| (100..=599).contains(status)).map(|status| status..=status),
+    }
+}
 
 /// The line, without its line end. `Off` has none.
 pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: Ending) -> Option<String> {
@@ -277,6 +315,24 @@ mod tests {
             short(&exchange, cut),
             "192.0.2.7 \"GET /a?b=%22c HTTP/1.1\" 200 12 13.1ms queue=10.0ms cut=1 note=\"queue full\""
         );
+    }
+
+    #[test]
+    fn a_request_is_skipped_by_path_and_status() {
+        for (text, path, status, covers) in [
+            ("/up", "/up", 503, true),
+            ("/up", "/upper", 200, false),
+            ("/up 2xx", "/up", 204, true),
+            ("/up 2xx", "/up", 503, false),
+            ("/assets/*", "/assets/a.css", 200, true),
+            ("304", "/", 304, true),
+            ("304", "/", 200, false),
+        ] {
+            assert_eq!(Skip::parse(text).unwrap().covers(path, status), covers, "{text}: {path} {status}");
+        }
+        for text in ["", "up", "/up /down", "/up 2xx 3xx", "6xx", "99", "2x"] {
+            assert_eq!(Skip::parse(text), None, "{text}");
+        }
     }
 
     #[test]

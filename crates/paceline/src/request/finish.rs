@@ -111,6 +111,10 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     }
     exchange.ending.status = response.status().as_u16();
     exchange.ending.complete = response.body().is_end_stream();
+    if let (Some(config), Some(head)) = (config, &exchange.request) {
+        let (path, status) = (head.uri.path(), exchange.ending.status);
+        exchange.unlogged = config.log_skip.iter().any(|skip| skip.covers(path, status));
+    }
     if guard.front.config.log.access_format == AccessLogFormat::Off {
         if let ResponseBody::Empty | ResponseBody::Whole(_) = response.body() {
             // The connection takes it in one piece.
@@ -157,7 +161,8 @@ pub fn conclude(front: &Front, exchange: &mut Exchange) {
             log.event(Name::Outbound, said);
         }
     }
-    if let Some(line) = access_log::line(front.config.log.access_format, head, exchange, exchange.ending) {
+    let line = || access_log::line(front.config.log.access_format, head, exchange, exchange.ending);
+    if let Some(line) = (!exchange.unlogged).then(line).flatten() {
         front.log.access(line);
     }
 }

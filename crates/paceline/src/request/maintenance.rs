@@ -138,11 +138,16 @@ impl Maintenance {
         self.is_on.load(Relaxed).then(|| self.closed.read().clone())
     }
 
+    /// Whether load balancers and monitoring ask for this path.
+    pub fn is_check(&self, path: &str) -> bool {
+        self.checks.iter().any(|check| check == path)
+    }
+
     /// What this visitor gets in place of the page. None: the page. If both have closed the site, they have to let the visitor
     /// in both; the page is this server's own then.
     pub fn refuses(&self, path: &str, address: Option<IpAddr>) -> Option<Arc<Closed>> {
         let ClosedBy { here, cluster } = self.closed()?;
-        if self.checks.iter().any(|check| check == path) {
+        if self.is_check(path) {
             return None;
         }
         [here, cluster].into_iter().flatten().find(|closed| !closed.allow.trusts(address))

@@ -2,18 +2,27 @@
 //! are done. It never interprets them.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        LazyLock,
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::watch,
+};
 
 use crate::{observe::in_flight::Step, request::exchange::Upgrade, support::clock};
 
 /// Connections that have become something else than HTTP.
 static TUNNELS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether such connections are closed as they are.
+static CUT: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::channel(false).0);
 
 /// One that is counted until this is dropped.
 struct Tunnel;
@@ -31,6 +40,11 @@ impl Drop for Tunnel {
     }
 }
 
+/// Closes such connections on both sides, so that the application's code for them ends.
+pub fn cut_tunnels() {
+    CUT.send_replace(true);
+}
+
 /// Resolves when there are no such connections.
 pub async fn tunnels_closed() {
     while TUNNELS.load(SeqCst) > 0 {
@@ -45,7 +59,13 @@ pub async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(upgrade: Upgrade, mut str
     let Ok(upgraded) = on.await else { return };
     live.step(Step::Upgraded, clock::now());
     let mut client = TokioIo::new(upgraded);
-    if client.write_all(&received).await.is_ok() {
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut stream).await;
+    let mut cut = CUT.subscribe();
+    let joined = async {
+        client.write_all(&received).await?;
+        tokio::io::copy_bidirectional(&mut client, &mut stream).await
+    };
+    tokio::select! {
+        _ = joined => {}
+        _ = cut.wait_for(|cut| *cut) => {}
     }
 }

@@ -4,7 +4,11 @@
 use std::io;
 
 use super::{opening::ListenerError, pidfile::PidfileError};
-use crate::{edge::acme::StorageError, observe::control::ControlError, request::rules::passwords::PasswordFileError};
+use crate::{
+    edge::{acme::StorageError, tls::own::OwnCertificateError},
+    observe::control::ControlError,
+    request::rules::passwords::PasswordFileError,
+};
 
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +20,8 @@ pub enum StartError {
     Pidfile(#[from] PidfileError),
     #[error(transparent)]
     Certificates(#[from] StorageError),
+    #[error(transparent)]
+    OwnCertificate(#[from] OwnCertificateError),
     #[error(transparent)]
     Listener(#[from] ListenerError),
     #[error(transparent)]

@@ -53,7 +53,12 @@ use crate::{
     apps::reaper::Reaper,
     config::Config,
     content::spool,
-    edge::{acme::Keeper, admission::Connections, h1, tls::CertificateStore},
+    edge::{
+        acme::Keeper,
+        admission::Connections,
+        h1,
+        tls::{self, CertificateStore},
+    },
     front::{drain, ConnectionSlots, Front, UpgradeError, UpgradeOutcome},
     observe::{
         control::Control,
@@ -119,6 +124,9 @@ fn begin(
         inheritance.taken().pidfile = Some(pidfile.path().to_path_buf());
     }
     let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
+    if let Some(own) = &config.tls.own {
+        log.event(Name::Certificate, tls::own::prepare(own)?);
+    }
     let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::certificates), inheritance.as_mut())?;
     let control = Control::open(&mut config, inheritance.is_some(), |path| inheritance.as_mut()?.control(path))?;
     let runtime = event_loop().map_err(StartError::EventLoop)?;

@@ -1,19 +1,31 @@
-//! The file with the front's pid.
-//! It never signals the process it finds there.
+//! The file with the front's pid, locked as long as that process lives: so a pid that has become another process's is
+//! told from a server. It never signals the process it finds there.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
+use rustix::{
+    fs::{fcntl_lock, FlockOperation},
+    io::{fcntl_setfd, FdFlags},
+    process::{fcntl_getlk, Flock, FlockType},
+};
 use unix_user;
+
+/// Other servers, by what they are called in the list of processes.
+const OTHERS: [&str; 6] = ["puma", "unicorn", "thin", "rackup", "rails", "falcon"];
+
+/// How exact the age of a process is.
+const SLACK: Duration = Duration::from_secs(2);
 
 /// Why there is no pidfile of ours.
 #[derive(Debug, thiserror::Error)]
 pub enum PidfileError {
-    #[error("{command} (pid {pid}) is running already, says {}; stop it first", path.display())]
-    Running { command: String, pid: i32, path: PathBuf },
+    #[error("{command} (pid {pid}) is running already in {}, says {}; stop it first", serves.display(), path.display())]
+    Running { command: String, pid: i32, serves: PathBuf, path: PathBuf },
     #[error("pidfile {}: {error}", path.display())]
     NotWritten { path: PathBuf, error: io::Error },
 }
@@ -23,34 +35,37 @@ pub struct Pidfile {
     path: PathBuf,
     pid: u32,
     ours: bool,
+    /// With the lock of this process.
+    file: Option<File>,
 }
 
 impl Pidfile {
     pub fn write(path: &Path) -> Result<Pidfile, PidfileError> {
-        if let Some((pid, command)) = other_server(path) {
-            return Err(PidfileError::Running { command, pid, path: path.to_owned() });
+        if let Some(running) = other_server(path) {
+            return Err(running);
         }
         if let Some(parent) = path.parent() {
             let _ = unix_user::make_dirs(parent);
         }
-        write(path, std::process::id()).map_err(|error| PidfileError::NotWritten { path: path.to_owned(), error })?;
-        Ok(Pidfile { path: path.to_path_buf(), pid: std::process::id(), ours: true })
+        let pid = std::process::id();
+        let file = write(path, pid).map_err(|error| PidfileError::NotWritten { path: path.to_owned(), error })?;
+        Ok(Pidfile { path: path.to_path_buf(), pid, ours: true, file: Some(file) })
     }
 
     /// That of a server which is known by another pid, and which we are not yet a part of. Err: it names another one.
     pub fn of(path: &Path, pid: u32) -> Result<Pidfile, PidfileError> {
         match other_server(path) {
-            Some((other, command)) if other != pid as i32 => {
-                Err(PidfileError::Running { command, pid: other, path: path.to_owned() })
-            }
-            _ => Ok(Pidfile { path: path.to_path_buf(), pid, ours: false }),
+            Some(PidfileError::Running { pid: other, .. }) if other == pid as i32 => {}
+            Some(running) => return Err(running),
+            None => {}
         }
+        Ok(Pidfile { path: path.to_path_buf(), pid, ours: false, file: None })
     }
 
     /// Makes it ours, to be removed in the end.
     pub fn own(&mut self) {
         self.ours = true;
-        let _ = write(&self.path, self.pid);
+        self.file = write(&self.path, self.pid).ok();
     }
 
     /// Leaves it to who has taken over, if it is the same there.
@@ -65,31 +80,67 @@ impl Pidfile {
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        let ours = self.ours && std::fs::read_to_string(&self.path).is_ok_and(|pid| pid.trim() == self.pid.to_string());
-        if ours {
+        if !self.ours {
+            // The process that the file names goes on as a stand-in, by exec, and keeps its lock.
+            if let Some(file) = self.file.take().filter(|file| fcntl_setfd(file, FdFlags::empty()).is_ok()) {
+                std::mem::forget(file);
+            }
+            return;
+        }
+        if std::fs::read_to_string(&self.path).is_ok_and(|pid| pid.trim() == self.pid.to_string()) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-fn write(path: &Path, pid: u32) -> io::Result<()> {
+/// The file, with the lock of this process if it can be had.
+fn write(path: &Path, pid: u32) -> io::Result<File> {
     let mut file = unix_user::writing(path, OpenOptions::new().write(true).create(true))?;
+    let _ = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
     file.set_len(0)?;
-    file.write_all(format!("{pid}\n").as_bytes())
+    file.write_all(format!("{pid}\n").as_bytes())?;
+    Ok(file)
 }
 
-/// The running server that the file names. A pid that now belongs to something else makes it a leftover.
-fn other_server(path: &Path) -> Option<(i32, String)> {
-    let pid: i32 = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+/// The running server that the file names. None: it is a leftover, and its pid is nobody's or has become another
+/// process's; or the file was copied.
+fn other_server(path: &Path) -> Option<PidfileError> {
+    let file = File::open(path).ok()?;
+    let pid: i32 = io::read_to_string(&file).ok()?.trim().parse().ok()?;
     if pid <= 0 || pid == std::process::id() as i32 {
         return None;
     }
+    let serves = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    // A container's process that is not seen from here has the pid 0.
+    let locked = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)).ok().flatten();
+    let command = match locked.is_some_and(|lock| lock.pid.is_some()) {
+        true => "paceline".into(),
+        false => {
+            let written = file.metadata().and_then(|found| found.modified()).ok()?;
+            let is_older = began(pid)? <= written + SLACK;
+            let is_here = std::env::current_dir().is_ok_and(|here| here == serves);
+            other_program(pid).filter(|_| is_older && is_here)?
+        }
+    };
+    Some(PidfileError::Running { command, pid, serves, path: path.to_owned() })
+}
+
+/// Another program that serves applications and locks no file, by its first words.
+fn other_program(pid: i32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let command = String::from_utf8_lossy(&command);
-    let words = command.split(['\0', ' ', '/']);
-    let server = ["paceline", "puma", "ruby", "rails", "unicorn", "thin", "rackup"];
-    let named = words.map(|word| word.trim_end_matches(':')).find(|word| server.contains(word))?;
-    Some((pid, named.to_string()))
+    let words = command.split(['\0', ' ']).take(2);
+    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word).trim_end_matches(':').to_string());
+    names.filter(|name| OTHERS.contains(&name.as_str())).last()
+}
+
+/// When a process began.
+fn began(pid: i32) -> Option<SystemTime> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let ticks: u64 = stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
+    let up: f64 = std::fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
+    let age = up - ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    SystemTime::now().checked_sub(Duration::try_from_secs_f64(age.max(0.0)).ok()?)
 }
 
 #[cfg(test)]
@@ -117,5 +168,36 @@ mod tests {
         drop(pidfile);
         assert!(path.exists(), "somebody else's pidfile was removed");
         std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// A process called `name`, in the current directory.
+    fn running(name: &str) -> std::process::Child {
+        use std::os::unix::process::CommandExt;
+        std::process::Command::new("sleep").arg0(name).arg("600").spawn().unwrap()
+    }
+
+    #[test]
+    fn another_server_counts_by_its_name_its_directory_and_its_age() {
+        let path = std::env::temp_dir().join(format!("paceline-pidfile-others-{}", std::process::id()));
+        let hour = Duration::from_secs(3600);
+        for (name, written, counts) in [
+            ("puma:", SystemTime::now(), true),
+            ("/usr/bin/unicorn", SystemTime::now(), true),
+            // It got the pid of a server that was there before.
+            ("puma:", SystemTime::now() - hour, false),
+            ("/srv/puma/bin/jobs", SystemTime::now(), false),
+        ] {
+            let mut process = running(name);
+            let pid = process.id();
+            std::fs::write(&path, pid.to_string()).unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(written).unwrap();
+            let found = other_server(&path);
+            let _ = (process.kill(), process.wait());
+            assert_eq!(found.is_some(), counts, "{name}");
+            if let Some(PidfileError::Running { pid: named, serves, .. }) = found {
+                assert_eq!((named as u32, serves), (pid, std::env::current_dir().unwrap()));
+            }
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }

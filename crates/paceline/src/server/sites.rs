@@ -27,6 +27,7 @@ use crate::{
         attempts::{Cause, Outcome},
         reaper::Reaper,
         tuner,
+        worker_process::Grace,
     },
     caching::{
         auto::{AutoCache, Reporter},
@@ -405,7 +406,13 @@ impl Sites {
         }
     }
 
-    pub async fn stop(&self, grace: Duration) {
+    /// What runs beside the apps and has not ended, as the log names it.
+    pub fn processes(&self) -> Vec<String> {
+        let views = self.apps().flat_map(|app| app.processes.views());
+        views.filter(|view| view.pid.is_some()).map(|view| view.who).collect()
+    }
+
+    pub async fn stop(&self, grace: Grace) {
         let mut waiting = Vec::new();
         for app in self.apps() {
             let (done, wait) = oneshot::channel();
@@ -433,6 +440,6 @@ fn stop(site: &Site) {
         live.close();
     }
     if let Some(app) = &site.app {
-        app.order(Order::Stop { grace: Duration::from_secs(30), done: oneshot::channel().0 });
+        app.order(Order::Stop { grace: Duration::from_secs(30).into(), done: oneshot::channel().0 });
     }
 }

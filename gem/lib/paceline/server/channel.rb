@@ -91,6 +91,16 @@ module Paceline
         nil
       end
 
+      # Ends the application's code for the request in hand, so that its `ensure` and the body's `close` run before the process is killed.
+      def interrupt(thread)
+        return unless @serving
+        # Of a stream or a hijack it is no news that it is cut off.
+        error = @surrendered || @response.begun? ? ClientGone : RequestInterrupted
+        thread.raise(error, "the worker has to end, and this request with it")
+      rescue ThreadError
+        nil # it has ended
+      end
+
       # In a child that the application has forked: nothing is read from here and nothing written any more.
       def let_go
         @cancelled = true

@@ -60,11 +60,19 @@ module Paceline
 
       def arguments(options, number)
         arguments = ["--adopt-control-fd", number.to_s]
-        arguments.push("-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}") if address?(options)
+        arguments.push("-b", address(options)) if address?(options)
         arguments.push("-e", options[:environment].to_s) if options[:environment]
         arguments.push("-t", options[:Threads].to_s) if options[:Threads]
         arguments.push("-w", options[:Workers].to_s) if options[:Workers]
         arguments
+      end
+
+      # As with Puma's handler the host may be a whole address, such as ssl://localhost?key=...&cert=..., or the path of a Unix socket.
+      def address(options)
+        host, port = (options[:Host] || "localhost").to_s, options[:Port] || 9292
+        return "unix://#{host}" if host.start_with?("/", ".")
+        return "tcp://#{bracketed(host)}:#{port}" unless host.include?("://")
+        host.sub(%r{\A(?!unix:)\w+://(?:\[[^\]]*\]|[^:/?]*)(?=[/?]|\z)}) { |without_port| "#{without_port}:#{port}" }
       end
 
       # Whether somebody has asked for the address: Rails says so, of its own defaults as well. The addresses of config/puma.rb

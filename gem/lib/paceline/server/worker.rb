@@ -269,7 +269,7 @@ module Paceline
         type, payload = @control.read
         case type
         when nil then exit!(0)
-        when Frames::DRAIN then drain
+        when Frames::DRAIN then drain(Frames.parse_fields(payload).first)
         when Frames::MOLD then rest(Integer(Frames.parse_fields(payload).first, 10))
         when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
         when Frames::SPARE then start_spare
@@ -277,11 +277,15 @@ module Paceline
         end
       end
 
-      def drain
+      # `interrupt`: after so many milliseconds an exception ends what the threads still do. Nil: they are waited for.
+      def drain(interrupt = nil)
         return if @draining
         @draining = true
+        limit = interrupt && (Worker.now + (Integer(interrupt, 10) * 1000))
         Thread.new do
           @threads.each { |thread| thread[:paceline_channel]&.drain }
+          @threads.each { |thread| thread.join(limit && [(limit - Worker.now) / 1e6, 0].max) }
+          @threads.each { |thread| thread[:paceline_channel]&.interrupt(thread) } if limit
           @threads.each(&:join)
           @waker.write("E")
         end

@@ -1,7 +1,7 @@
 //! Processes that are no longer wanted: drained, ended and in the end killed.
 //! It never starts one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{kill_process, Pid, Signal};
 use tokio::sync::oneshot;
@@ -12,22 +12,19 @@ use crate::{
         app::State,
         attempts::Outcome,
         generation::{Generation, Phase},
-        worker_process::WorkerStage,
+        worker_process::{Grace, WorkerStage},
     },
-    workers::{
-        dispatch::queue::WorkerId,
-        protocol::frame::{encode, kind},
-    },
+    workers::dispatch::queue::WorkerId,
 };
 
 impl Actor {
     /// Lets a generation finish what it has in hand.
-    pub(super) async fn retire(&mut self, mut generation: Generation, grace: Duration) {
+    pub(super) async fn retire(&mut self, mut generation: Generation, grace: impl Into<Grace>) {
+        let grace = grace.into();
         generation.phase = Phase::Leaving;
         for (id, worker) in &mut generation.workers {
             self.context.queue.leave(*id);
-            let _ = worker.control.send(&encode(kind::DRAIN, |_| {})).await;
-            worker.stage = worker.stage.draining(Instant::now() + grace);
+            worker.drain(grace).await;
         }
         if generation.workers.is_empty() {
             let Some(left) = self.keep(generation).await else { return };
@@ -44,8 +41,7 @@ impl Actor {
         self.context.queue.leave(id);
         for generation in self.generations() {
             if let Some(worker) = generation.workers.get_mut(&id) {
-                let _ = worker.control.send(&encode(kind::DRAIN, |_| {})).await;
-                worker.stage = worker.stage.draining(Instant::now() + grace);
+                worker.drain(grace.into()).await;
             }
         }
     }
@@ -67,7 +63,7 @@ impl Actor {
         }
     }
 
-    pub(super) async fn stop(&mut self, grace: Duration, done: Option<oneshot::Sender<()>>) {
+    pub(super) async fn stop(&mut self, grace: Grace, done: Option<oneshot::Sender<()>>) {
         if let Some(waiting) = &mut self.stopping {
             waiting.extend(done);
             return;

@@ -62,7 +62,7 @@ impl Actor {
             self.context
                 .log
                 .event(Name::PreloaderEnded, format!("{name}: the process that loaded the application is gone"));
-            return self.stop(Duration::ZERO, None).await;
+            return self.stop(Duration::ZERO.into(), None).await;
         }
         if self.stopping.is_some() {
             return;

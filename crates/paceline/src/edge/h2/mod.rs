@@ -14,7 +14,7 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::{sleep_until, timeout, Instant},
+    time::{sleep, sleep_until, Instant},
 };
 
 use self::{
@@ -109,7 +109,12 @@ where
     }
     serving.as_mut().graceful_shutdown();
     // Exchanges in hand are finished; a client that then does not go is left.
-    while timeout(FAREWELL, serving.as_mut()).await.is_err() {
+    loop {
+        tokio::select! {
+            _ = serving.as_mut() => return,
+            _ = stop.cut() => return,
+            _ = sleep(FAREWELL) => {}
+        }
         streams.look(Instant::now(), timeouts.write);
         if streams.idle_since().is_some_and(|since| since.elapsed() >= FAREWELL) {
             return;

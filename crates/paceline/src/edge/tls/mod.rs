@@ -5,6 +5,7 @@ pub mod certificate;
 mod certificate_store;
 pub mod handshake;
 mod names;
+pub mod own;
 mod store;
 
 pub use certificate_store::{CertificateStore, Proof, ProofGuard, VALIDATION_PROTOCOL};

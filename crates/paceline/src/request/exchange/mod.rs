@@ -214,6 +214,8 @@ pub struct Exchange {
     pub fragments: Option<Arc<AtomicU32>>,
     /// What the log and the traces tell of the request's head. None: nobody wants to know.
     pub request: Option<Head>,
+    /// It is left out of the access log.
+    pub unlogged: bool,
     pub ending: Ending,
 }
 
@@ -254,6 +256,7 @@ impl Exchange {
             cache: None,
             fragments: None,
             request: None,
+            unlogged: false,
             ending: Ending::default(),
         }
     }

@@ -244,13 +244,18 @@ fn admit(
         return Err(errors::no_tunnel(head, exchange));
     }
     let Some(site) = site else { return Err(errors::unknown_host(front, head, host, exchange)) };
-    if site.config.redirect_https && !exchange.client.https {
+    if site.config.redirect_https && !exchange.client.https && !is_health_check(site, head) {
         let redirect = https_only::redirect(head, host, &exchange.client, front.https_port);
         return Err(redirect.unwrap_or_else(|| {
             errors::refused(head, exchange, StatusCode::BAD_REQUEST, "This request names no host.")
         }));
     }
     Ok(site.clone())
+}
+
+/// Container engines and load balancers check by http, and take a redirect for a failure.
+fn is_health_check(site: &Site, head: &Parts) -> bool {
+    matches!(head.method, Method::GET | Method::HEAD) && site.maintenance.is_check(head.uri.path())
 }
 
 /// What stands between a site and its visitors: how often they may ask, and who they are.

@@ -116,7 +116,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "ENVIRONMENT" => encode(kind::ENVIRONMENT, |out| put_all(out, vector)),
         "BOOTED" => encode(kind::BOOTED, |_| {}),
         "STOPPED" => encode(kind::STOPPED, |_| {}),
-        "DRAIN" => encode(kind::DRAIN, |_| {}),
+        "DRAIN" => encode(kind::DRAIN, |out| put_all(out, vector)),
         "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
         "SPARE" => encode(kind::SPARE, |_| {}),
         "ASK_BACKTRACE" => encode(kind::ASK_BACKTRACE, |out| put_all(out, vector)),

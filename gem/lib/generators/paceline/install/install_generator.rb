@@ -33,7 +33,7 @@ module Paceline
           port = exposed_port(match.pre_match + match.post_match)
           format(DOCKER_COMMAND, port)
         end
-        say "      Requests in progress have 30 s after TERM: give the container 35 s to stop (--stop-timeout 35)." if port
+        say "      Requests in progress have 30 s after TERM: give the container 40 s to stop (--stop-timeout 40)." if port
       end
 
       def change_entrypoint
