@@ -24,7 +24,9 @@ module Bench
 
       variables, flags = text.split.partition { |word| word.match?(/\A[A-Z_0-9]+=/) }
       flags = flags.slice_when { |_, word| word.start_with?("-") }.flat_map { |flag, *values| values == ["{paths}"] ? paths.flat_map { |path| [flag, path] } : [flag, *values] }
-      ["env", *variables, Servers.paceline, *bind, "-t", threads, *Servers::AS_ROOT, *flags]
+      # The variable would win over the flag.
+      unset = ["--unset=RUBY_YJIT_ENABLE"] if flags.include?("--yjit")
+      ["env", *unset, *variables, Servers.paceline, *bind, "-t", threads, *Servers::AS_ROOT, *flags]
     end
   end
 
