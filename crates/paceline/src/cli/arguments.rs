@@ -253,7 +253,7 @@ mod tests {
             ("chek", "chek: no such file, directory or command; see paceline --help"),
             ("-C none.toml", "-C none.toml: no such file"),
             ("-C config.ru", "-C config.ru: must end in .toml (paceline's own) or .rb (Puma's)"),
-            ("-b ssl://0.0.0.0:1", "TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address, or tls = \"auto\" to a [[site]] with a host"),
+            ("-b ssl://0.0.0.0:1", "TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address, or tls = \"auto\" to a [[site]] with a host; in development --https makes one"),
         ] {
             match run(&folder, line) {
                 Err(CliExit::Wrong(lines)) => assert_eq!(lines, [told], "{line}"),

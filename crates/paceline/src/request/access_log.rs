@@ -49,9 +49,11 @@ impl Skip {
 /// `304` is one, `3xx` all that begin like it.
 fn statuses(word: &str) -> Option<RangeInclusive<u16>> {
     match word.strip_suffix("xx") {
-        Some(class) => {
-            class.parse().ok().filter(|class| (1..=5).contains(class)).map(|class| class * 100..=class * 100 + 99)
-        }
+        Some(class) => class
+            .parse::<u16>()
+            .ok()
+            .filter(|class| (1..=5).contains(class))
+            .map(|class| class * 100..=class * 100 + 99),
         None => word.parse().ok().filter(|status| (100..=599).contains(status)).map(|status| status..=status),
     }
 }

@@ -300,6 +300,7 @@ impl Exchange {
             proved: self.proved.clone(),
             max_body: self.max_body,
             protected: self.protected,
+            unlogged: self.unlogged,
             fields: Vec::new(),
             note: None,
             host_token: self.host_token.clone(),
