@@ -20,10 +20,10 @@ class HalfCloseTest < Minitest::Test
   end
 
   # A connection whose client has said all it has to say.
-  def half_closed(path, *fields, body: "")
+  def half_closed(path, *fields, body: "", method: "POST")
     socket = @server.connect
     (@sockets ||= []) << socket
-    head = ["POST #{path} HTTP/1.1", "Host: test", "Content-Length: #{body.bytesize}", *fields, "", ""]
+    head = ["#{method} #{path} HTTP/1.1", "Host: test", "Content-Length: #{body.bytesize}", *fields, "", ""]
     socket.write(head.join("\r\n") + body)
     socket.close_write
     socket
@@ -34,19 +34,19 @@ class HalfCloseTest < Minitest::Test
   def test_the_answer_comes_whatever_the_request_has_to_wait_for
     held = half_closed("/held", "Connection: close", body: "first")
     @entered.wait
-    waiting = half_closed("/next", "Connection: close", body: "second")
+    waiting = half_closed("/next", body: "second")
     eventually("the request to wait for the only thread") { @server.state[:waiting] == 1 }
     @gate.open
     assert answer(held).end_with?("done first")
     assert answer(waiting).end_with?("done second")
-    assert_match(/piece 0 .*piece 1 .*piece 2 /m, answer(half_closed("/pieces", "Connection: close")))
+    assert_match(/piece 0 .*piece 1 .*piece 2 /m, answer(half_closed("/pieces", "Connection: close", method: "GET")))
   end
 
   def test_one_that_would_keep_the_connection_or_comes_by_a_proxy_has_left
     @held = Thread.new { @server.get("/held") }
     @entered.wait
     [[], ["Connection: close", "X-Forwarded-For: 192.0.2.1"]].each do |fields|
-      assert_equal "", answer(half_closed("/", *fields))
+      assert_equal "", answer(half_closed("/", *fields, method: "GET"))
     end
     @gate.open
     assert_equal "200", @held.value.code

@@ -60,9 +60,9 @@ impl MessageTracker {
         self.last.store(true, SeqCst);
     }
 
-    /// The client may close its side after this request, its last: it waits for the answer.
-    pub fn may_half_close(&self) {
-        self.half_close.store(true, SeqCst);
+    /// Whether the client may close its side after this request, and waits for the answer.
+    pub fn may_half_close(&self, may: bool) {
+        self.half_close.store(may, SeqCst);
     }
 
     pub(crate) fn wait(&self, cx: &Context<'_>) {

@@ -161,9 +161,7 @@ async fn a_client_that_has_closed_its_side_waits_for_its_answer_for_a_while() {
         client.shutdown().await.unwrap();
         assert_eq!(read(&mut guarded).await, REQUEST);
         let _turn = talk.begin();
-        if may {
-            talk.may_half_close();
-        }
+        talk.may_half_close(may);
         let (closed, almost) = (Instant::now(), TIMEOUTS.idle - Duration::from_secs(1));
         let waits = tokio::time::timeout(almost, read(&mut guarded)).await.is_err();
         assert_eq!(waits, may);
@@ -183,6 +181,6 @@ async fn one_that_closes_in_the_middle_of_a_body_has_left() {
     client.shutdown().await.unwrap();
     assert!(!read(&mut guarded).await.is_empty());
     let _turn = talk.begin();
-    talk.may_half_close();
+    talk.may_half_close(true);
     assert_eq!(read(&mut guarded).await, b"");
 }

@@ -135,10 +135,10 @@ where
         let (messages, (refusal, turn)) = (messages.clone(), messages.begin());
         if is_last(&request) {
             messages.is_last();
-            if !is_passed_on(request.headers()) {
-                messages.may_half_close();
-            }
         }
+        // Of a request that changes something its client wants to know what became of it.
+        let is_waited_for = is_last(&request) || !request.method().is_safe();
+        messages.may_half_close(is_waited_for && !is_passed_on(request.headers()));
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         let version = request.version();
         async move {
