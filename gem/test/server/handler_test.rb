@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "helper"
+require "paceline/server/handler"
 
 # `rackup -s paceline`: the handler's process as the preloader, with a program in the front's place that speaks the
 # protocol on the socket it was given.
