@@ -49,10 +49,8 @@ pub fn gem_dir() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let found = gem_dirs_near(&program).find(|dir| here(dir));
     found.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            "the gem's files are missing: set PACELINE_GEM_DIR to the folder that holds lib/paceline",
-        )
+        // Of another kind than a Ruby that is not found.
+        io::Error::other("the gem's files are missing: set PACELINE_GEM_DIR to the folder that holds lib/paceline")
     })
 }
 
