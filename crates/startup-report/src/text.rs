@@ -127,7 +127,7 @@ impl Page {
         let root = report.place();
         let Failure::Exception { class, message, cause, detail, .. } = failure else {
             self.line("");
-            for line in wrap(&plain(&failure.headline(&root)), WIDTH) {
+            for line in wrap(&plain(&failure.headline(&root)), self.width()) {
                 let line = self.paint(RED, &line);
                 self.line(&line);
             }
@@ -155,9 +155,18 @@ impl Page {
         }
     }
 
+    /// Characters of a line of a message: on a terminal they are folded between words. In a file a line is what is searched for.
+    fn width(&self) -> usize {
+        if self.colour {
+            WIDTH
+        } else {
+            usize::MAX
+        }
+    }
+
     /// The lines of a message: the first one painted, all others indented, long ones folded.
     fn message(&mut self, lines: impl Iterator<Item = String>, paint_first: &dyn Fn(&str) -> String) {
-        for (number, line) in folded(lines.collect()).into_iter().enumerate() {
+        for (number, line) in folded(lines.collect(), self.width()).into_iter().enumerate() {
             self.line(&if number == 0 { paint_first(&line) } else { format!("  {line}") });
         }
     }
@@ -207,18 +216,18 @@ impl Page {
 }
 
 /// Lines that are too long as several of the same indentation. A piece of source above a caret that points into it stays whole.
-fn folded(lines: Vec<String>) -> Vec<String> {
+fn folded(lines: Vec<String>, width: usize) -> Vec<String> {
     let points = |line: &String| line.contains('^') && line.chars().all(|c| matches!(c, '^' | '~' | '|' | ' ' | '\t'));
     let mut all = Vec::new();
     let mut rest = lines.into_iter().peekable();
     while let Some(line) = rest.next() {
         let text = line.trim_start();
         let (indent, _) = line.split_at(line.len() - text.len());
-        if line.chars().count() <= WIDTH || rest.peek().is_some_and(points) {
+        if line.chars().count() <= width || rest.peek().is_some_and(points) {
             all.push(line);
         } else {
             all.extend(
-                wrap(text, WIDTH - indent.len().min(WIDTH / 2)).into_iter().map(|part| format!("{indent}{part}")),
+                wrap(text, width - indent.len().min(width / 2)).into_iter().map(|part| format!("{indent}{part}")),
             );
         }
     }
@@ -247,11 +256,13 @@ mod tests {
     fn long_lines_of_a_message_are_folded_and_drawn_ones_are_not() {
         let long = "word ".repeat(30).trim_end().to_string();
         let source = format!("    {long}");
-        let shown = folded(vec![long.clone(), source.clone(), "         ^^^^".into(), source.clone(), "short".into()]);
+        let shown =
+            folded(vec![long.clone(), source.clone(), "         ^^^^".into(), source.clone(), "short".into()], WIDTH);
         assert_eq!(shown.concat().matches("word").count(), 90);
         assert_eq!(shown[2..4], [source, "         ^^^^".into()]);
         let widths = shown.iter().map(|line| line.chars().count()).filter(|width| *width > WIDTH).count();
         assert_eq!((widths, shown.len()), (1, 7));
         assert!(shown[4].starts_with("    word") && shown[5].starts_with("    word"));
+        assert_eq!(folded(vec![long.clone()], usize::MAX), [long], "in a file");
     }
 }

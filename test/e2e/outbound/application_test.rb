@@ -32,7 +32,7 @@ class EgressApplicationTest < Minitest::Test
     @dir = app("config.ru" => "run ->(_) { Thread.current[:paceline_spans] = #{spans}; [200, {}, [\"ok\"]] }")
     @server = serve(@dir)
     2.times { @server.get("/orders/7") }
-    @server.wait_for(%r{"GET /orders/7 .* outbound=15 new_conn=2 outbound_ms=412 .*"GET /orders/7}m)
+    @server.wait_for(%r{"GET /orders/7 .* outbound=15 new_conn=2 outbound_ms=412$.*"GET /orders/7}m)
     @server.wait_for(/ opened 15 TLS /)
     said = @server.output.scan(/^.*opened.*$/)
     assert_equal 1, said.size

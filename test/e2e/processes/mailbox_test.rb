@@ -92,7 +92,7 @@ class MailboxTest < Minitest::Test
   def test_one_whose_client_leaves_while_it_waits_never_reaches_the_application
     start("-w", "1", "-t", "1")
     held = hold
-    left = send_request("left", "POST")
+    left = send_request("left")
     waits = send_request("waits")
     eventually("both to wait") { @server.state[:waiting] == 2 }
     left.close
