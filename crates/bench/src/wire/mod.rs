@@ -189,7 +189,7 @@ impl Client {
     pub async fn ask(&mut self, request: &Prepared) -> Result<Sample, Fault> {
         let (limit, words) = (self.way.limit, self.way.words);
         let asked = timeout(limit, self.try_ask(request)).await;
-        match asked.unwrap_or_else(|_| Err(Fault::TimedOut(limit.as_secs()))) {
+        match asked.unwrap_or(Err(Fault::TimedOut(limit.as_secs()))) {
             Ok(sample) => {
                 words.answered(sample.status);
                 Ok(sample)
