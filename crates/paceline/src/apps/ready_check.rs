@@ -59,6 +59,7 @@ pub async fn check(queue: &Arc<Queue>, site: &SiteConfig) -> Result<Option<(Stri
 fn failed(path: &str, none: NoAnswer, after: Duration) -> Failure {
     let told = match none {
         NoAnswer::Raised(error) => {
+            let error = *error;
             return Failure::Exception {
                 class: error.class,
                 message: error.message,
@@ -67,7 +68,7 @@ fn failed(path: &str, none: NoAnswer, after: Duration) -> Failure {
                 backtrace: error.backtrace,
                 cause: None,
                 detail: Some(format!("GET {path} raised it: the ready check of the new generation.")),
-            }
+            };
         }
         NoAnswer::TimedOut => format!("was not answered within {}", phrases::duration(after)),
         NoAnswer::Died => "was not answered: the worker died of it".into(),

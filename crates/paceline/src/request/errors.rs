@@ -344,7 +344,7 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
             let sentence = "The application's response could not be sent.";
             status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
         }
-        Failure::Raised(error) => raised(site, head, exchange, error),
+        Failure::Raised(error) => raised(site, head, exchange, *error),
     }
 }
 

@@ -191,7 +191,7 @@ impl Conversation {
                     }
                 }
                 Ok(FromWorker::Record(record)) => self.request.note_record(record),
-                Ok(FromWorker::Raised(error)) => self.raised = Some(Arc::new(error)),
+                Ok(FromWorker::Raised(error)) => self.raised = Some(Arc::from(error)),
                 Ok(FromWorker::Aside) => self.lease.step_aside(),
                 Ok(frame) => return Ok(frame),
                 Err(error) => {
@@ -365,7 +365,7 @@ impl Conversation {
                         let body = AnswerBody::File { length, file };
                         Answer::Response { status, headers, body, raised: None }
                     }
-                    Err(error) => Answer::Raised(error),
+                    Err(error) => Answer::Raised(Box::new(error)),
                 }
             }
             Ok(_) => Answer::Died,

@@ -45,7 +45,7 @@ pub enum Failure {
     /// The app took longer than `app_hard_timeout`.
     TimedOut,
     /// The app raised.
-    Raised(AppError),
+    Raised(Box<AppError>),
     /// The request's body, a file, could not be given to the worker's account.
     Spool(std::io::Error),
     /// The app's response is not HTTP.

@@ -56,7 +56,7 @@ pub enum NoAnswer {
     TimedOut,
     /// The worker went away with it.
     Died,
-    Raised(AppError),
+    Raised(Box<AppError>),
     /// What the app said is not HTTP.
     Unsendable,
 }

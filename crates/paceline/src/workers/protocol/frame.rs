@@ -225,14 +225,14 @@ pub enum FromWorker {
     Error {
         busy: bool,
         counters: Counters,
-        error: AppError,
+        error: Box<AppError>,
     },
     /// What the page was made of, in the form of `auto_cache::wire`.
     Record(Bytes),
     /// The request uses no more processor time: its thread leaves the count.
     Aside,
     /// The response that follows is the application's own page of this exception.
-    Raised(AppError),
+    Raised(Box<AppError>),
 }
 
 impl TryFrom<Raw> for Reply {
@@ -289,11 +289,11 @@ impl FromWorker {
             kind::ERROR => {
                 let busy = take_u8(&mut payload)? & FLAG_BUSY != 0;
                 let counters = take_counters(&mut payload)?;
-                FromWorker::Error { busy, counters, error: app_error(&payload) }
+                FromWorker::Error { busy, counters, error: Box::new(app_error(&payload)) }
             }
             kind::RECORD => FromWorker::Record(payload),
             kind::ASIDE => FromWorker::Aside,
-            kind::RAISED => FromWorker::Raised(app_error(&payload)),
+            kind::RAISED => FromWorker::Raised(Box::new(app_error(&payload))),
             _ => return Err(Malformed("unknown type on a channel")),
         })
     }

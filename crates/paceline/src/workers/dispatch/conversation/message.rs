@@ -82,7 +82,7 @@ pub enum Answer {
         raised: Option<Arc<AppError>>,
     },
     /// The app raised before it had a response.
-    Raised(AppError),
+    Raised(Box<AppError>),
     /// The channel is now the client's byte stream. `head` is None for a full hijack.
     Hijacked {
         head: Option<(u16, HeaderPairs)>,
