@@ -96,7 +96,7 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(counters) = exchange.counters.get() {
         let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
     }
-    notes(&mut line, exchange, ending, Told::All);
+    notes(&mut line, exchange, ending, Notes::All);
     line
 }
 
@@ -119,20 +119,20 @@ fn short(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(queue) = timeline.queue().filter(|queue| *queue >= LONG_QUEUE) {
         let _ = write!(line, " queue={}", millis(queue));
     }
-    notes(&mut line, exchange, ending, Told::Notable);
+    notes(&mut line, exchange, ending, Notes::Notable);
     line
 }
 
-/// What is told of a request besides.
+/// What a line says of a request besides.
 #[derive(PartialEq)]
-enum Told {
+enum Notes {
     All,
     /// Only what few requests have.
     Notable,
 }
 
-fn notes(line: &mut String, exchange: &Exchange, ending: Ending, told: Told) {
-    let is_told = |is_notable: bool| is_notable || told == Told::All;
+fn notes(line: &mut String, exchange: &Exchange, ending: Ending, which: Notes) {
+    let is_told = |is_notable: bool| is_notable || which == Notes::All;
     if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
         let _ = write!(line, " outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0);
     }
