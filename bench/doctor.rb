@@ -98,10 +98,7 @@ module Bench
           @options.seconds, @options.rounds, @options.trials, @options.output = 2, 1, DoctorLive::TRIALS, File.join(Servers::HERE, "tmp/bench/results")
         end
         it.on("--output DIR", "Where the JSON and Markdown go (bench/results)") { |directory| @options.output = directory }
-        it.on_tail("-h", "--help", "This text") do
-          puts it
-          exit
-        end
+        Invocation.add_help(it)
       end
     end
   end

@@ -85,10 +85,7 @@ parser = OptionParser.new do |it|
   it.on("--boot MS", Integer, "Processor time that the application takes to load (1500)") { |n| options.boot_ms = n }
   it.on("--work MS", Integer, "What a request takes, two fifths of it processor time (5)") { |n| options.work_ms = n }
   it.on("--output DIR", "Where the JSON and Markdown go (bench/results)") { |dir| options.output = dir }
-  it.on_tail("-h", "--help", "This text") do
-    puts it
-    exit
-  end
+  Bench::Invocation.add_help(it)
 end
 begin
   parser.parse!(ARGV)

@@ -109,10 +109,7 @@ module Bench
         it.on("--rounds N", Integer, "In which all take turns (#{Servers::ROUNDS}; with fewer the page calls it a first impression)") { |n| @setting.rounds = n }
         it.on("--seconds N", Float, "Of each load (2.0)") { |n| @setting.seconds = n }
         it.on("--output DIR", "Where the results and the page go (bench/results)") { |directory| @setting.output = File.expand_path(directory) }
-        it.on_tail("-h", "--help", "This text") do
-          puts it
-          exit
-        end
+        Invocation.add_help(it)
       end
     end
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # `bin/bench tuning`: what settings of Paceline do to CPU time, latency and memory. Each ARGUMENT is one way to serve. All are up at once, each with each number
-# of threads, and loaded in turn (A B C A B C, each round begins with another). `--combine` makes the tables of several Rubies.
+# of threads, and loaded in turn, each round in another order. `--combine` makes the tables of several Rubies.
 #
 #   bin/bench tuning
 #   bin/bench tuning --pages list,plain --threads 5 -- "" "--malloc-arenas 2" "RUBY_GC_HEAP_GROWTH_FACTOR=1.1" puma

@@ -22,18 +22,17 @@ module Bench
     def pid = @io.pid
 
     def ask(question)
+      tell(question)
+      answer
+    end
+
+    # Its answer is to be waited for.
+    def tell(question)
       @io.puts JSON.generate(question)
       @io.flush
-      answer
     rescue Errno::EPIPE
       raise Failed, "it ended"
     end
-
-    def close
-      @io.close
-    end
-
-    private
 
     def answer
       line = @io.gets or raise Failed, "it ended"
@@ -41,6 +40,10 @@ module Bench
       raise Failed, found["failed"] if found["failed"]
 
       found
+    end
+
+    def close
+      @io.close
     end
   end
 end

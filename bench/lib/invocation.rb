@@ -20,6 +20,14 @@ module Bench
       %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
     end
 
+    # Adds --help as the last option of PARSER.
+    def add_help(parser)
+      parser.on_tail("-h", "--help", "This text") do
+        puts parser
+        exit
+      end
+    end
+
     # NAME: of the benchmark. Without the native part the Ruby side is several times slower, and nobody who installs the gem has it so.
     def need_paceline(name)
       has_native = system(RbConfig.ruby, "-I#{Servers::HERE}/gem/lib", "-e", 'require "paceline/native"; exit !!Paceline::Native')

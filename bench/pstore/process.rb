@@ -2,46 +2,18 @@
 
 # A process of measured.rb, seen from the benchmark; and the redis-server that some of them need.
 require "fileutils"
-require "json"
-require "rbconfig"
 require "socket"
-require_relative "../lib/processes"
+require_relative "../lib/asked_process"
 
 module Bench
-  class PStoreProcess
-    PROGRAM = File.join(__dir__, "measured.rb")
+  class PStoreProcess < AskedProcess
+    def initialize(way, environment = {}) = super(File.join(__dir__, "measured.rb"), way, environment: environment)
 
-    # It could not be started, or said why it can't answer.
-    class Failed < StandardError; end
-
-    def initialize(way, environment = {})
-      @io = IO.popen([environment, *Processes.ending_with_us("KILL"), RbConfig.ruby, PROGRAM, way], "r+")
-      answer
-    end
+    def tell(what, **question) = super(question.merge(ask: what))
 
     def ask(what, **question)
       tell(what, **question)
       answer
-    end
-
-    # The answer is to be waited for.
-    def tell(what, **question)
-      @io.puts JSON.generate(question.merge(ask: what))
-      @io.flush
-    rescue Errno::EPIPE
-      raise Failed, "it ended"
-    end
-
-    def answer
-      line = @io.gets or raise Failed, "it ended"
-      found = JSON.parse(line)
-      raise Failed, found["failed"] if found["failed"]
-
-      found
-    end
-
-    def close
-      @io.close
     end
   end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Several servers serve one application, all up at once, and are loaded in turn: each load by one server after the other, then the next load, then the
-# next round, which begins with another server. A server that is not loaded is idle. A server with a wrong answer gets no figures.
+# next round, in another order. A server that is not loaded is idle. A server with a wrong answer gets no figures.
 require_relative "../lib/servers"
 require_relative "../lib/visit"
 
@@ -46,9 +46,9 @@ module Bench
       @entries.map { |server, _| server.name }
     end
 
-    # VISITS in the order of this round.
+    # VISITS in the order of this round: by chance, so that none always follows the same one, and the same in each run.
     def self.order(visits, round)
-      visits.rotate(round - 1)
+      visits.shuffle(random: Random.new(round))
     end
 
     private

@@ -3,6 +3,7 @@
 # The command line of `bin/bench serve`.
 require "optparse"
 require_relative "../lib/generators"
+require_relative "../lib/invocation"
 require_relative "../lib/scenarios"
 require_relative "../lib/servers"
 
@@ -54,10 +55,7 @@ module Bench
         it.on("--readme", "Measures nothing: the table of README.md from the results named, each row by the generator that is worst for Paceline") { given[:results] = "readme" }
         it.on("--publish", "Measures nothing: makes the tables of README.md and docs/benchmarks.md anew from the results that they name") { given[:publish] = true }
         it.on("--output DIR", "Where the JSON and Markdown go (bench/results)") { |dir| given[:output] = dir }
-        it.on_tail("-h", "--help", "This text") do
-          puts it
-          exit
-        end
+        Invocation.add_help(it)
       end
     end
     private_class_method :parser

@@ -14,10 +14,10 @@ module Bench
         slow: "A Rails action that renders XML with Builder spends its time in Ruby: a method_missing, a block and an escaped string for each element, thousands of them for a feed.",
         published: "Published: ab -c 1 -n 200 on a template; Builder 140.7 ms a request, Nokogiri 31.3 ms. A second post changed the backend of XmlMini and saw no difference: its requests had no body to parse.",
         change: ["config/application.rb", "config.paceline.xml = true"],
-        shown: ["54 KB", BASELINE, "Paceline, compiled"]
+        shown: ["54 KB", BASELINE, "Paceline"]
       )
       # Name, and what the application calls it.
-      WRITERS = { BASELINE => "builder", "Nokogiri" => "nokogiri", "Ox" => "ox", "Paceline at run time" => "runtime", "Paceline, compiled" => "paceline" }.freeze
+      WRITERS = { BASELINE => "builder", "Nokogiri" => "nokogiri", "Ox" => "ox", "Paceline" => "paceline" }.freeze
       DOCUMENTS = { "small" => "216 bytes of XML", "feed" => "54 KB of XML" }.freeze
       BACKENDS = %w[REXML Nokogiri Paceline].freeze
 

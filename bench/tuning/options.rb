@@ -2,6 +2,7 @@
 
 # The command line of `bin/bench tuning`.
 require "optparse"
+require_relative "../lib/invocation"
 require_relative "ways"
 
 module Bench
@@ -40,10 +41,7 @@ module Bench
         it.on("--rate N", Integer, "Instead: so many requests a second at fixed times") { |n| given[:rate] = n }
         it.on("--combine", "Measures nothing: the results named, of one Ruby or several, as tables with a column for each Ruby") { given[:combine] = true }
         it.on("--output DIR", "Where the JSON and Markdown go (bench/results)") { |dir| given[:output] = dir }
-        it.on_tail("-h", "--help", "This text") do
-          puts it
-          exit
-        end
+        Invocation.add_help(it)
       end
     end
     private_class_method :parser

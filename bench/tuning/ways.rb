@@ -45,8 +45,8 @@ module Bench
       "json" => ["Rack, 200 records as JSON, 300,000 objects kept", :json, "/beers.json", "Beer 199"],
       "issues" => ["Redmine, a list of 25 issues", :redmine, "/projects/brewhouse/issues", "Hop delivery"]
     }.freeze
-    # Before a page is timed, beside those before memory is read.
-    WARM_UP = 100
+    # Before a page is timed, beside those before memory is read: each worker's YJIT has compiled what the page runs.
+    WARM_UP = 600
 
     module_function
 

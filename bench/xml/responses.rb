@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Whole responses of a small Rails application: by Paceline with Builder and with compiled templates, and by Puma with Builder.
+# Whole responses of a small Rails application: by Paceline with Builder and with its own builder, and by Puma with Builder.
 require_relative "../lib/apps"
 require_relative "../lib/scenarios"
 require_relative "../lib/servers"
@@ -12,7 +12,7 @@ module Bench
   class XmlResponses
     # What Visit wants to know.
     Settings = Struct.new(:connections, :seconds, :full, :warm_up, keyword_init: true)
-    COMPILED = { "BENCH_XML" => "paceline" }.freeze
+    OURS = { "BENCH_XML" => "paceline" }.freeze
     BASELINE = "paceline, Builder"
 
     attr_reader :summary, :absent
@@ -39,7 +39,7 @@ module Bench
     def ways
       @ways ||= begin
         paceline, puma = Servers.named(%w[paceline puma])
-        [[named(paceline, BASELINE), app({})], [named(paceline, "paceline, compiled"), app(COMPILED)], [named(puma, "puma, Builder"), app({})]]
+        [[named(paceline, BASELINE), app({})], [named(paceline, "paceline, its builder"), app(OURS)], [named(puma, "puma, Builder"), app({})]]
       end
     end
 

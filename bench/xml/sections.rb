@@ -16,13 +16,12 @@ module Bench
       Way.new(name: "erb", title: "ERB with CGI.escapeHTML"),
       Way.new(name: "paceline", title: "Paceline::XML::Builder, native"),
       Way.new(name: "pure", title: "Paceline::XML::Builder in Ruby", environment: NO_NATIVE),
-      Way.new(name: "compiled", title: "the template compiled by Paceline"),
       Way.new(name: "floor", title: "constant strings and CGI.escapeHTML"),
       Way.new(name: "dispatch", title: "method_missing and blocks alone, writing nothing", mute: true)
     ].freeze
     VIEWS = [
       Way.new(name: "builder", title: "ActionView as it comes"),
-      Way.new(name: "paceline", title: "with Paceline's handler")
+      Way.new(name: "paceline", title: "with Paceline's builder")
     ].freeze
     PARSING = %w[REXML Nokogiri NokogiriSAX LibXML LibXMLSAX Paceline].map { |name| Way.new(name: name, title: "XmlMini.backend = #{name.inspect}") }.freeze
 

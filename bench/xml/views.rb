@@ -6,7 +6,7 @@ require_relative "page"
 
 module Bench
   class XmlViews
-    # `builder` is Rails as it comes, `paceline` with its handler.
+    # `builder` is Rails as it comes, `paceline` with its builder.
     def self.make(name)
       if name == "paceline"
         $LOAD_PATH.unshift(File.expand_path("../../gem/lib", __dir__))

@@ -6,15 +6,14 @@ require_relative "page"
 module Bench
   # Every one gives for a document's name a proc that writes it once and returns it as a String.
   module XmlWriters
-    # Whatever speaks Builder's language, with the templates of PAGE. The block makes a builder.
+    # Whatever speaks Builder's language, with the templates of XmlPage. The block makes a builder.
     class Speaking
-      def initialize(page = XmlPage, &build)
-        @page = page
+      def initialize(&build)
         @build = build
       end
 
       def work(name)
-        template = @page.new(name).method(name)
+        template = XmlPage.new(name).method(name)
         build = @build
         lambda do
           xml = build.call
@@ -53,12 +52,6 @@ module Bench
 
     # The process has PACELINE_NATIVE=0.
     def pure = paceline
-
-    def compiled
-      paceline
-      require_relative "compiled"
-      Speaking.new(XmlCompiled) { ::Paceline::XML::Builder.new(indent: XmlPage::INDENT) }
-    end
 
     def nokogiri
       require_relative "nokogiri"

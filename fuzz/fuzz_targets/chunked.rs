@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use paceline::workers::rack::dechunk::Decoder;
+use paceline::origins::workers::rack::dechunk::Decoder;
 use paceline_fuzz::{
     chunked, cuts,
     http1::{follow, messages},

@@ -8,10 +8,8 @@ use http::HeaderMap;
 use libfuzzer_sys::fuzz_target;
 use paceline::{
     config::TrustedProxies,
-    request::{
-        exchange::{Client, Connection},
-        forwarded::client,
-    },
+    exchange::{Client, Connection},
+    request::forwarded::client,
 };
 use paceline_fuzz::fields;
 

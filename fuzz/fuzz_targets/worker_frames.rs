@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use bytes::{BufMut, Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use paceline::{
-    request::exchange::Counters,
-    workers::{
+    exchange::Counters,
+    origins::workers::{
         protocol::{
             fields,
             frame::{self, encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply},

@@ -4,9 +4,9 @@
 # and Rack, or `measuring` and `others`: those that measure how fast something is, or give way to all other processes, should be alone. Tests that need a real application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
 RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
 ELSEWHERE = %w[redmine brewery acme].freeze
-MEASURING = %w[compare scheduled scheduled_everywhere doctor doctor_database doctor_load doctor_settings advice_page bench self_tuning].freeze
+MEASURING = %w[compare scheduled scheduled_everywhere doctor doctor_database doctor_load doctor_settings advice_page bench].freeze
 # Half a minute and more each: begun first.
-LONG = %w[auto_serve auto_postgresql rolling_restart pressure tour auto_model auto http2_limits startup_errors split cgroup upgrade stopped faults memory handlers auto_console closed_everywhere failover mailbox].freeze
+LONG = %w[auto_serve auto_postgresql rolling_restart pressure auto_model auto http2_limits startup_errors split cgroup upgrade stopped faults memory handlers auto_console closed_everywhere failover mailbox].freeze
 
 # Tests that run in the background ignore these, and so would what is started here.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
@@ -23,7 +23,7 @@ find = lambda do |word|
   next files.values_at(*MEASURING) if word == "measuring"
   next files.except(*ELSEWHERE, *MEASURING).values if word == "others"
   next [path] if path && files.value?(path)
-  inside = path ? files.values.select { |file| file.start_with?("#{path}/") } : []
+  inside = path ? files.except(*ELSEWHERE).values.select { |file| file.start_with?("#{path}/") } : []
   inside.empty? ? abort("no #{word}_test.rb and no folder #{word} in #{__dir__}") : inside
 end
 

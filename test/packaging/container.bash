@@ -107,7 +107,7 @@ if (limit $((400 << 20)) 50) 2> /dev/null; then
   limit $((400 << 20)) 50
   start generated
   has "ready: production, 1 x 3 threads" "$log"
-  has "its control group.s limit is 400.0 MB" <(nsenter -t "$first" --mount --pid --root env -C /rails "${environment[@]}" bundle exec paceline memory)
+  has "its control group.s limit is 400 MB" <(nsenter -t "$first" --mount --pid --root env -C /rails "${environment[@]}" bundle exec paceline memory)
   end INT 0
 else
   echo "NOT RUN: no control group can be made here"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A small Rails application whose responses are the documents: /documents/small.xml, feed.xml, board.xml. BENCH_XML says who writes them: Builder
-# (the default), `paceline` with templates that it compiles, `runtime` with Paceline's builder in the place of Builder's, `nokogiri`, or `ox`. /parse reads the XML
+# (the default), `paceline` with Paceline's builder in the place of Builder's, `nokogiri`, or `ox`. /parse reads the XML
 # that is sent to it by the backend of XmlMini that BENCH_XML_MINI names.
 require "rails"
 require "action_controller/railtie"
@@ -23,9 +23,6 @@ class WriterHandler
 end
 
 case WRITER
-when "runtime"
-  require "paceline/xml"
-  Paceline::XML.replace_builder!
 when "nokogiri", "ox"
   require_relative "../../xml/#{WRITER}"
   WRITER_HANDLER = WriterHandler.new(WRITER == "ox" ? Bench::XmlOx.new : Bench::XmlNokogiri.new)

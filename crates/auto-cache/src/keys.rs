@@ -93,7 +93,7 @@ impl<E> Variants<E> {
         Ok(None)
     }
 
-    /// The same page may be under this key of any names.
+    /// A page may be under this key of any names.
     pub fn remove(&mut self, key: &[u8], page: &E)
     where
         E: PartialEq,

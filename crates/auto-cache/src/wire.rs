@@ -77,7 +77,7 @@ pub enum What {
 pub enum Keeps {
     /// The session itself: the same value is the same session.
     Session,
-    /// The same, until its time is over, which stands within it.
+    /// The session itself, until its time is over, which stands within it.
     SessionUntil,
     /// Its name: what is in it is known to the application alone.
     Name,

@@ -1,8 +1,9 @@
 //! The hosts of an upstream, and the choice between them. It never sees a request's content.
 
+use fastrand::Rng;
+
 use crate::{
     host::{Host, Standing},
-    random::Random,
     Micros,
 };
 
@@ -60,13 +61,13 @@ pub struct HostReport {
 pub struct Balancer {
     hosts: Vec<Host>,
     next: u64,
-    random: Random,
+    random: Rng,
     rules: Rules,
 }
 
 impl Balancer {
     pub fn new(rules: Rules, seed: u64) -> Balancer {
-        Balancer { hosts: Vec::new(), next: 0, random: Random::new(seed), rules }
+        Balancer { hosts: Vec::new(), next: 0, random: Rng::with_seed(seed), rules }
     }
 
     /// A host more. `came`: the time, if it came while others served, so that it gets a small share at first.
@@ -97,7 +98,7 @@ impl Balancer {
             (one, None) => return Some(one.id),
             (one, Some(other)) => (one, other),
         };
-        let mut is_ready = |host: &Host| all_are_in || random.share() < host.warmth(now, rules);
+        let mut is_ready = |host: &Host| all_are_in || random.f64() < host.warmth(now, rules);
         let (one_is_ready, other_is_ready) = (is_ready(one), is_ready(other));
         if one_is_ready != other_is_ready {
             return Some(if one_is_ready { one.id } else { other.id });
@@ -202,7 +203,7 @@ impl Balancer {
 fn draw<'a>(
     hosts: &'a [Host],
     is_candidate: impl Fn(&&Host) -> bool,
-    random: &mut Random,
+    random: &mut Rng,
 ) -> Option<(&'a Host, Option<&'a Host>)> {
     let count = hosts.iter().filter(&is_candidate).count();
     let nth = |index: usize| hosts.iter().filter(&is_candidate).nth(index);
@@ -210,8 +211,8 @@ fn draw<'a>(
         0 => None,
         1 => Some((nth(0)?, None)),
         _ => {
-            let one = random.below(count);
-            let other = (one + 1 + random.below(count - 1)) % count;
+            let one = random.usize(..count);
+            let other = (one + 1 + random.usize(..count - 1)) % count;
             Some((nth(one)?, nth(other)))
         }
     }

@@ -20,7 +20,6 @@
 
 mod balancer;
 mod host;
-mod random;
 
 pub use balancer::{Balancer, HostId, HostReport, Request, Rules};
 pub use host::Standing;

@@ -4,26 +4,13 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use balance::{Balancer, HostId, Micros, Request, Rules};
+use fastrand::Rng;
 
 const SECOND: Micros = 1_000_000;
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// An exponentially distributed time.
-    fn time(&mut self, mean: Micros) -> Micros {
-        let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        (-(1.0 - share).ln() * mean as f64) as Micros
-    }
+/// An exponentially distributed time.
+fn time(random: &mut Rng, mean: Micros) -> Micros {
+    (-(1.0 - random.f64()).ln() * mean as f64) as Micros
 }
 
 /// A host with threads: a request waits for the first that is free.
@@ -42,9 +29,9 @@ impl Host {
     }
 
     /// When a request that comes now is answered.
-    fn serve(&mut self, now: Micros, random: &mut Random) -> Micros {
+    fn serve(&mut self, now: Micros, random: &mut Rng) -> Micros {
         let thread = self.free_at.iter_mut().min().expect("a thread");
-        *thread = (*thread).max(now) + random.time(self.service);
+        *thread = (*thread).max(now) + time(random, self.service);
         self.served += 1;
         *thread
     }
@@ -68,7 +55,7 @@ impl Outcome {
 
 /// Requests arrive every `gap` on average for `length`. `services`: each host's, and when it is dead.
 fn run(seed: u64, services: &[(Micros, (Micros, Micros))], gap: Micros, length: Micros, is_balanced: bool) -> Outcome {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut balancer = Balancer::new(Rules::default(), seed);
     let mut hosts: Vec<Host> = services
         .iter()
@@ -79,7 +66,7 @@ fn run(seed: u64, services: &[(Micros, (Micros, Micros))], gap: Micros, length: 
     let mut outcome = Outcome { times: Vec::new(), served: Vec::new(), failed_over: 0, lost: 0 };
     let mut now = 0;
     while now < length {
-        now += random.time(gap);
+        now += time(&mut random, gap);
         while let Some(&Reverse((at, index, began))) = answers.peek() {
             if at > now {
                 break;
@@ -98,7 +85,7 @@ fn run(seed: u64, services: &[(Micros, (Micros, Micros))], gap: Micros, length: 
             let request = Request { tried: &tried, ..Request::default() };
             let chosen = match is_balanced {
                 true => balancer.choose(now, request),
-                false => Some(hosts[(random.next() % hosts.len() as u64) as usize].id),
+                false => Some(hosts[random.usize(..hosts.len())].id),
             };
             let Some(chosen) = chosen else {
                 outcome.lost += 1;

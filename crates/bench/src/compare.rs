@@ -1,6 +1,8 @@
 //! Whether one server is faster than another, from slices of time in which they were measured in turn. Says a difference
 //! only where 99 of 100 such intervals contain the true ratio, so that chance alone is rarely taken for one. Never measures.
 
+use fastrand::Rng;
+
 /// What one side did in one slice.
 #[derive(Debug, Clone, Default)]
 pub struct SliceFigures {
@@ -57,7 +59,7 @@ pub fn rates(a: &[SliceFigures], b: &[SliceFigures]) -> Option<Ratio> {
     interval(&logs).map(|(middle, half)| of_logs(middle, half))
 }
 
-/// The same of two runs that were not measured together (Welch's t interval).
+/// The ratio of the rates of two runs that were not measured together (Welch's t interval).
 pub fn rates_apart(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let logs = |rates: &[f64]| rates.iter().map(|rate| rate.ln()).collect::<Vec<_>>();
     let (a, b) = (logs(a), logs(b));
@@ -115,12 +117,12 @@ fn resampled(a: &[SliceFigures], b: &[SliceFigures], percentile: f64) -> Option<
     let (a, b) = (Sorted::new(a), Sorted::new(b));
     let ratio = |weights: &[u32]| Some(b.at(weights, percentile)? / a.at(weights, percentile)?);
     let middle = ratio(&vec![1; pairs])?;
-    let mut random = Random(0x5eed);
+    let mut random = Rng::with_seed(0x5eed);
     let mut draws: Vec<f64> = (0..DRAWS)
         .filter_map(|_| {
             let mut weights = vec![0; pairs];
             for _ in 0..pairs {
-                weights[random.below(pairs)] += 1;
+                weights[random.usize(..pairs)] += 1;
             }
             Some(ratio(&weights)?.ln())
         })
@@ -158,57 +160,34 @@ impl Sorted {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    impl Random {
-        /// From 0 to 1.
-        fn part(&mut self) -> f64 {
-            (self.next() >> 11) as f64 / (1u64 << 53) as f64
-        }
-    }
-
     /// Slices of a server whose speed wanders, as on a machine that others use too: both sides have that in common.
-    fn slices(random: &mut Random, faster: f64) -> (Vec<SliceFigures>, Vec<SliceFigures>) {
-        let side = |random: &mut Random, speed: f64| {
-            let rate = speed * (1.0 + 0.06 * (random.part() - 0.5));
+    fn slices(random: &mut Rng, faster: f64) -> (Vec<SliceFigures>, Vec<SliceFigures>) {
+        let side = |random: &mut Rng, speed: f64| {
+            let rate = speed * (1.0 + 0.06 * (random.f64() - 0.5));
             side(random, rate, 200)
         };
         (0..25)
             .map(|_| {
-                let speed = 1000.0 * (1.0 + 0.3 * random.part());
+                let speed = 1000.0 * (1.0 + 0.3 * random.f64());
                 (side(random, speed), side(random, speed * faster))
             })
             .unzip()
     }
 
-    fn side(random: &mut Random, rate: f64, answers: usize) -> SliceFigures {
-        let latencies = (0..answers).map(|_| (1e6 / rate * (0.5 - (1.0 - random.part()).ln())) as u32);
+    fn side(random: &mut Rng, rate: f64, answers: usize) -> SliceFigures {
+        let latencies = (0..answers).map(|_| (1e6 / rate * (0.5 - (1.0 - random.f64()).ln())) as u32);
         SliceFigures { latencies: latencies.collect(), rate }
     }
 
     /// A short run beside compilers: in about half of the slices something takes half of the machine.
-    fn disturbed(random: &mut Random) -> (Vec<SliceFigures>, Vec<SliceFigures>) {
+    fn disturbed(random: &mut Rng) -> (Vec<SliceFigures>, Vec<SliceFigures>) {
         let mut slice = || {
-            let speed = if random.below(2) == 0 { 0.5 } else { 1.0 };
-            let rate = 5000.0 * speed * (1.0 + 0.4 * (random.part() - 0.5));
+            let speed = if random.usize(..2) == 0 { 0.5 } else { 1.0 };
+            let rate = 5000.0 * speed * (1.0 + 0.4 * (random.f64() - 0.5));
             side(random, rate, 1000)
         };
         (0..7).map(|_| (slice(), slice())).unzip()
@@ -225,7 +204,7 @@ mod tests {
 
     #[test]
     fn chance_is_rarely_taken_for_a_difference() {
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         let quiet = same(|| slices(&mut random, 1.0));
         assert!(quiet >= 95, "{quiet} of 100");
         let busy = same(|| disturbed(&mut random));
@@ -234,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_difference_of_a_tenth_is_found() {
-        let mut random = Random(2);
+        let mut random = Rng::with_seed(2);
         for _ in 0..20 {
             let (a, b) = slices(&mut random, 1.1);
             let rate = rates(&a, &b).unwrap();

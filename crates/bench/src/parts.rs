@@ -11,7 +11,7 @@ pub enum Part {
     Upload,
     /// From the request's last byte to the response's first one, where the server tells nothing of it.
     Wait,
-    /// The same without queue and application: the network, and the server in front of the application.
+    /// The wait without queue and application: the network, and the server in front of the application.
     Front,
     /// Waiting for a worker thread, and there for the virtual machine's lock.
     Queue,

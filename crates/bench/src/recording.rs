@@ -46,7 +46,7 @@ pub struct Slice {
 pub struct Recording {
     /// From the moment at which a request was due, microseconds.
     pub latencies: Histogram<u64>,
-    /// The same without connecting, which is what ab calls processing.
+    /// Latencies without connecting, which is what ab calls processing.
     pub outside: [Histogram<u64>; 3],
     buckets: HashMap<u64, Bucket>,
     pub statuses: BTreeMap<u16, u64>,

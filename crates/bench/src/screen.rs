@@ -15,10 +15,10 @@ use ratatui::{
     widgets::{Block, Gauge, Paragraph, Sparkline},
     Frame, Terminal, TerminalOptions, Viewport,
 };
+use units::{millis, number};
 
 use crate::{
     recording::SLICE,
-    report::{ms, number},
     session::{Progress, Watch, Watcher},
 };
 
@@ -109,9 +109,9 @@ fn draw(frame: &mut Frame<'_>, progress: &Progress<'_>) {
         per_second(slice.answers)
     });
     let slowest = |slice: &crate::recording::Slice| slice.latencies.iter().copied().max().unwrap_or_default().into();
-    let title = format!("slowest  {}", ms(slices.last().map_or(0.0, |slice| slowest(slice) as f64 / 1000.0)));
+    let title = format!("slowest  {}", millis(slices.last().map_or(0.0, |slice| slowest(slice) as f64 / 1000.0)));
     line(frame, latencies, &title, slices, Color::Yellow, slowest);
-    let at = |percent| ms(recording.percentile(percent) as f64 / 1000.0);
+    let at = |percent| millis(recording.percentile(percent) as f64 / 1000.0);
     let mut text = format!(
         "{} answers · p50 {} · p90 {} · p99 {} · {} in flight",
         number(recording.answered() as f64),
@@ -164,7 +164,7 @@ impl Watcher for Lines {
             part * 100.0,
             number(recording.answered() as f64),
             number(rate.round()),
-            ms(recording.percentile(99.0) as f64 / 1000.0)
+            millis(recording.percentile(99.0) as f64 / 1000.0)
         );
         let _ = io::stderr().write_all(line.as_bytes());
     }

@@ -188,7 +188,7 @@ impl Summary {
         };
         match (self.replayed, self.rate_wanted) {
             (true, _) => format!("replayed from a log, {connections}"),
-            (_, Some(rate)) => format!("{} requests/s, {connections}", crate::report::number(rate)),
+            (_, Some(rate)) => format!("{} requests/s, {connections}", units::number(rate)),
             _ => format!("{} client{}, {connections}", self.clients, if self.clients == 1 { "" } else { "s" }),
         }
     }
@@ -222,18 +222,18 @@ impl Summary {
             doubts.push(format!("The machine was busy before the run: its load average was {:.1}.", self.load_before));
         }
         if let Some((p99, added)) = self.corrected_p99.filter(|_| self.percentile(100.0) >= PAUSE) {
-            let longest = crate::report::ms(self.percentile(100.0));
+            let longest = units::millis(self.percentile(100.0));
             doubts.push(format!(
                 "While responses took up to {longest}, {added} requests that should have been sent were not, because clients \
                  waited; counted in, p99 is {}. Measure with --rate to see it.",
-                crate::report::ms(p99)
+                units::millis(p99)
             ));
         }
         if let Some(wanted) = self.rate_wanted.filter(|wanted| self.requests_per_second < wanted * REACHED) {
             doubts.push(format!(
                 "The server answered {} of {} requests a second.",
-                crate::report::number(self.requests_per_second),
-                crate::report::number(wanted)
+                units::number(self.requests_per_second),
+                units::number(wanted)
             ));
         }
         doubts

@@ -54,7 +54,7 @@ impl Target {
         Ok(Target { https, host, port, path, socket })
     }
 
-    /// The same server, another path.
+    /// Another path of this server.
     pub fn with_path(&self, path: &str) -> Target {
         Target { path: path.to_owned(), ..self.clone() }
     }

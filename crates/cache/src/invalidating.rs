@@ -113,7 +113,7 @@ mod tests {
             }
             assert!(urls(method, 500, &[]).is_empty() && urls(method, 404, &[]).is_empty());
         }
-        for method in SAFE {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "QUERY", "REPORT", "SEARCH"] {
             assert!(urls(method, 200, &[]).is_empty(), "{method}");
         }
     }

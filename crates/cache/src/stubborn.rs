@@ -5,7 +5,7 @@
 use http::{header, request, response, HeaderMap, HeaderName, Method};
 
 use crate::{
-    cookies::{cookies, is_analytics, is_plain, occurrences, pairs, set_cookie, CookieKnowledge},
+    cookies::{cookies, is_analytics, is_plain, occurrences, pairs, set_cookie},
     directives::FieldScope,
     fields::tokens,
     freshness::{ExchangeTimes, Freshness, Holds},
@@ -36,7 +36,7 @@ pub struct Rule {
     pub ttl: Millis,
     /// Cookies whose values tell visitors apart.
     pub cookies: Vec<String>,
-    /// Cookies that no page depends on; with `*` at the end all that begin so.
+    /// Cookies that no page depends on; with `*` at the end all that begin so. A request with any other is private.
     pub ignore_cookies: Vec<String>,
     pub set_cookie: SetCookie,
     /// Pages that say no-cache are kept too.
@@ -93,19 +93,10 @@ impl Rule {
         said
     }
 
-    /// Whether the request brings a cookie by which the app may know its visitor, and the rule does not: then its
-    /// answer is somebody's own. Whoever names cookies has said what tells visitors apart, but for what the app was
-    /// seen to keep from scripts; where none are named any unknown cookie may be a session's.
-    pub fn is_somebodys_own(&self, request: &HeaderMap, learned: &CookieKnowledge) -> bool {
-        // As often as it stands there: apps differ in what parts cookies.
-        let brings = |name: &String| {
-            request.get_all(header::COOKIE).iter().any(|line| occurrences(line.as_bytes(), name.as_bytes()) > 0)
-        };
-        let mut sessions = learned.http_only.iter().filter(|name| !self.settles(name.as_bytes()));
-        if sessions.any(brings) {
-            return true;
-        }
-        (self.cookies.is_empty() || learned.overflowed) && self.unknown_cookies(request).next().is_some()
+    /// Whether the request brings a cookie of which the rule says nothing: it may be the one by which the app knows its
+    /// visitor, so the answer is somebody's own.
+    pub fn is_somebodys_own(&self, request: &HeaderMap) -> bool {
+        self.unknown_cookies(request).next().is_some()
     }
 
     /// Names of the cookies of a request of which the rule says nothing, and that no script is known for.
@@ -117,11 +108,6 @@ impl Rule {
         pairs(request).filter(move |(name, value)| !known(name, *value)).map(|(name, _)| name)
     }
 
-    /// Whether the owner has said what a cookie means.
-    pub fn settles(&self, name: &[u8]) -> bool {
-        self.names(name) || self.ignores(name)
-    }
-
     fn ignores(&self, name: &[u8]) -> bool {
         self.ignore_cookies.iter().any(|ignored| match ignored.strip_suffix('*') {
             Some(start) => name.starts_with(start.as_bytes()),
@@ -129,13 +115,12 @@ impl Rule {
         })
     }
 
-    /// May it be stored, and how? `learned`: what the site's responses have told of its cookies.
+    /// May it be stored, and how?
     pub fn storable(
         &self,
         request: &request::Parts,
         response: &response::Parts,
         at: ExchangeTimes,
-        learned: &CookieKnowledge,
     ) -> Result<Storable, Reason> {
         self.admits(request)?;
         if request.method != Method::GET {
@@ -154,7 +139,7 @@ impl Rule {
         if policy.directives.no_cache == FieldScope::Everything && !self.no_cache {
             return Err(Reason::NoCache);
         }
-        if self.is_somebodys_own(&request.headers, learned) {
+        if self.is_somebodys_own(&request.headers) {
             return Err(Reason::Cookies);
         }
         for line in response.headers.get_all(header::SET_COOKIE) {
@@ -228,7 +213,7 @@ impl Rule {
 const SHORTEST: usize = 16;
 
 /// Words in the names of fields by which a client shows who it is, besides cookies.
-const CREDENTIALS: [&str; 12] = [
+const CREDENTIALS: [&str; 22] = [
     "auth",
     "key",
     "token",
@@ -241,7 +226,19 @@ const CREDENTIALS: [&str; 12] = [
     "cookie",
     "identity",
     "login",
+    "jwt",
+    "bearer",
+    "assertion",
+    "account",
+    "customer",
+    "member",
+    "email",
+    "person",
+    "tenant",
+    "visitor",
 ];
+/// Such words that count only between hyphens: other names have such letters in them.
+const SHORT: [&str; 4] = ["sid", "uid", "dn", "upn"];
 /// Fields with such a word that show it to nobody: the browser's own, what pages send against forged requests, and Cookie, which rules read.
 const HARMLESS: [&str; 8] = [
     "cookie",
@@ -256,7 +253,8 @@ const HARMLESS: [&str; 8] = [
 
 fn authenticates(name: &HeaderName) -> bool {
     let name = name.as_str();
-    !HARMLESS.contains(&name) && CREDENTIALS.iter().any(|word| name.contains(word))
+    let is_short = || name.split('-').any(|word| SHORT.contains(&word));
+    !HARMLESS.contains(&name) && (CREDENTIALS.iter().any(|word| name.contains(word)) || is_short())
 }
 
 /// Takes a name out of Vary.
@@ -300,12 +298,7 @@ mod tests {
 
     fn decide(rule: &Rule, asked: Lines, told: Lines) -> Result<Storable, Reason> {
         let build = told.iter().fold(Response::builder(), |build, (name, value)| build.header(*name, *value));
-        rule.storable(
-            &request(asked),
-            &build.body(()).unwrap().into_parts().0,
-            AT,
-            &CookieKnowledge { http_only: vec!["_session".into(), "other".into()], ..CookieKnowledge::default() },
-        )
+        rule.storable(&request(asked), &build.body(()).unwrap().into_parts().0, AT)
     }
 
     #[test]
@@ -371,10 +364,29 @@ mod tests {
             "x-shop-access-token",
             "job-token",
             "x-goog-iap-jwt-assertion-signature",
+            "x-jwt",
+            "x-account-id",
+            "x-customer-number",
+            "member-id",
+            "x-person",
+            "x-tenant",
+            "sid",
+            "x-uid",
+            "x-client-dn",
+            "x-visitor",
         ] {
             assert_eq!(rule().admits(&request(&[(name, "5eed")])), Err(Reason::Authorization), "{name}");
         }
-        for name in ["user-agent", "x-csrf-token", "sec-fetch-user", "accept", "x-requested-with", "turbo-frame"] {
+        for name in [
+            "user-agent",
+            "x-csrf-token",
+            "sec-fetch-user",
+            "accept",
+            "x-requested-with",
+            "turbo-frame",
+            "x-guid",
+            "x-side",
+        ] {
             assert_eq!(rule().admits(&request(&[(name, "5eed")])), Ok(()), "{name}");
         }
     }
@@ -443,12 +455,8 @@ mod tests {
         assert_eq!(told.nominated.names(), [header::ACCEPT]);
     }
 
-    fn is_own(rule: &Rule, cookie: &'static str, learned: &[&str]) -> bool {
-        let http_only = learned.iter().map(|name| name.to_string()).collect();
-        rule.is_somebodys_own(
-            &request(&[("cookie", cookie)]).headers,
-            &CookieKnowledge { http_only, ..CookieKnowledge::default() },
-        )
+    fn is_own(rule: &Rule, cookie: &'static str) -> bool {
+        rule.is_somebodys_own(&request(&[("cookie", cookie)]).headers)
     }
 
     #[test]
@@ -467,29 +475,22 @@ mod tests {
             ("", false),
             (" ; ", false),
         ] {
-            assert_eq!(is_own(&bare, cookie, &[]), own, "{cookie}");
-            assert_eq!(
-                is_own(&bare, cookie, &["other"]),
-                own,
-                "{cookie}: what was learned of others says nothing of it"
-            );
+            assert_eq!(is_own(&bare, cookie), own, "{cookie}");
         }
-        assert!(!is_own(&bare, "theme=dark", &["theme"]), "the owner's word counts");
     }
 
     #[test]
-    fn where_cookies_are_named_what_the_app_keeps_from_scripts_is_somebodys() {
+    fn where_cookies_are_named_an_unknown_one_is_somebodys_too() {
+        let rule = Rule { ignore_cookies: vec!["theme".into()], ..rule() };
         for (cookie, own) in [
-            ("_session=1; other=2", false),
+            ("_session=1; lang=de; theme=dark; _ga=1", false),
+            ("_session=1; other=2", true),
             ("_id=1", true),
             ("x=1, _id=2", true),
             ("x=\"1; _id=2\"", true),
-            ("my_id=1; _id2=3", false),
+            ("theme=dark, _id=2", true),
         ] {
-            assert_eq!(is_own(&rule(), cookie, &["_id", "_session"]), own, "{cookie}");
+            assert_eq!(is_own(&rule, cookie), own, "{cookie}");
         }
-        let overflowed = CookieKnowledge { overflowed: true, ..CookieKnowledge::default() };
-        let own = |cookie| rule().is_somebodys_own(&request(&[("cookie", cookie)]).headers, &overflowed);
-        assert_eq!((own("_session=1; _ga=1"), own("_session=1; x=1")), (false, true));
     }
 }

@@ -23,6 +23,7 @@ use hyper::{
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    sync::OwnedSemaphorePermit,
     time::Instant,
 };
 
@@ -90,6 +91,8 @@ pub struct Connection<B> {
     /// When it was last used.
     pub since: Instant,
     state: Arc<StreamState>,
+    /// What it takes of the places of all, together with those that share it.
+    place: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 pub enum Protocol<B> {
@@ -167,6 +170,11 @@ impl<B> Connection<B> {
         matches!(self.speaks, Protocol::Http2(_))
     }
 
+    /// It has this place for as long as it is open.
+    pub fn in_place(self, place: OwnedSemaphorePermit) -> Connection<B> {
+        Connection { place: Some(Arc::new(place)), ..self }
+    }
+
     /// It goes on with another protocol.
     pub fn switch(&self) {
         self.state.switch();
@@ -219,10 +227,10 @@ impl<B: RequestBody> Connection<B> {
             tokio::spawn(async move { drop(connection.with_upgrades().await) });
             Protocol::Http1(sender)
         };
-        Ok(Connection { speaks, address, opened, reused: false, since: Instant::now(), state })
+        Ok(Connection { speaks, address, opened, reused: false, since: Instant::now(), state, place: None })
     }
 
-    /// The same connection for one more, which only HTTP/2 allows.
+    /// The connection for one more request, which only HTTP/2 allows.
     pub fn share(&self) -> Option<Connection<B>> {
         match &self.speaks {
             Protocol::Http1(_) => None,
@@ -233,7 +241,16 @@ impl<B: RequestBody> Connection<B> {
                 reused: true,
                 since: Instant::now(),
                 state: self.state.clone(),
+                place: self.place.clone(),
             }),
+        }
+    }
+
+    /// Whether a call is on it, of those that share it.
+    pub fn is_in_use(&self) -> bool {
+        match &self.speaks {
+            Protocol::Http1(_) => false,
+            Protocol::Http2(shared) => shared.streams.load(Relaxed) > 0,
         }
     }
 

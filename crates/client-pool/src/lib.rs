@@ -4,7 +4,7 @@
 //!
 //! Reading order: `origin` (connections to one upstream), `opening` (a new one: `way`, `resolver`, `public`, `dial`,
 //! `proxy`, `trust`, `verifier`, `certificate`, `handshake`), `connection` and `stream` (HTTP on it), `breaker`,
-//! `figures`, `failure` (why there is no response).
+//! `places` (of all upstreams together), `figures`, `failure` (why there is no response).
 
 mod breaker;
 mod certificate;
@@ -15,6 +15,7 @@ mod figures;
 mod handshake;
 mod opening;
 mod origin;
+mod places;
 mod proxy;
 mod public;
 mod resolver;
@@ -25,12 +26,14 @@ mod way;
 
 pub use self::{
     connection::{ConnectTimes, Connection, HttpSettings, Protocol, RequestBody, UnansweredRequest},
+    dial::dial,
     failure::Failure,
     figures::{CallFigures, Figures},
     opening::Connect,
     origin::{Lease, Limits, Origin},
+    places::Places,
     proxy::Proxy,
     resolver::Resolver,
-    trust::{check_ca_file, Trusts},
+    trust::{check_ca_file, Trusts, WithRights},
     way::{TlsVersion, Trust, Verify, Way},
 };

@@ -22,6 +22,7 @@ use super::{
     dial::{dial, said},
     failure::Failure,
     handshake,
+    places::Places,
     public::is_public,
     resolver::Resolver,
     trust::Trusts,
@@ -41,6 +42,8 @@ pub struct Connect {
     pub resolver: Arc<Resolver>,
     pub trusts: Arc<Trusts>,
     pub http: HttpSettings,
+    /// None: it takes no place among those of others.
+    pub places: Option<Arc<Places>>,
 }
 
 impl fmt::Display for Connect {
@@ -51,7 +54,13 @@ impl fmt::Display for Connect {
 
 impl Connect {
     pub async fn open<B: RequestBody>(&self, until: Instant) -> Result<Connection<B>, Failure> {
-        timeout_at(until, self.try_open()).await.unwrap_or(Err(Failure::OpenTimeout(None)))
+        timeout_at(until, self.open_in_place()).await.unwrap_or(Err(Failure::OpenTimeout(None)))
+    }
+
+    async fn open_in_place<B: RequestBody>(&self) -> Result<Connection<B>, Failure> {
+        let Some(places) = &self.places else { return self.try_open().await };
+        let place = places.take().await?;
+        Ok(self.try_open().await?.in_place(place))
     }
 
     async fn try_open<B: RequestBody>(&self) -> Result<Connection<B>, Failure> {

@@ -142,7 +142,8 @@ impl<B: RequestBody> Lease<B> {
             // As if it had lain there for the rest.
             self.connection.since = self.connection.since.checked_sub(longest - keep).unwrap_or(self.connection.since);
         }
-        if state.idle.len() < self.origin.limits.idle {
+        let is_wanted = self.origin.opening.places.as_ref().is_some_and(|places| places.are_wanted());
+        if state.idle.len() < self.origin.limits.idle && !is_wanted {
             state.idle.push(self.connection);
             self.origin.start_sweeping(&mut state);
         }
@@ -326,6 +327,17 @@ impl<B: RequestBody> Origin<B> {
     }
 }
 
+impl<B: RequestBody> Origin<B> {
+    /// Closes what nobody uses now. Whether anything is left.
+    pub fn close_unused(&self) -> bool {
+        let mut state = self.lock();
+        state.idle.clear();
+        // One that has just been opened is about to be taken.
+        state.shared.retain(|one| one.is_in_use() || one.since.elapsed() < LOOK_AGAIN);
+        state.busy + state.shared.len() + state.opening + state.waiting > 0
+    }
+}
+
 /// Closes what an event loop keeps too long, until it keeps nothing.
 async fn sweep<B: RequestBody>(origin: Weak<Origin<B>>) {
     loop {
@@ -339,11 +351,7 @@ impl<B: RequestBody> State<B> {
     fn drop_old(&mut self, limits: &Limits) {
         let now = Instant::now();
         self.idle.retain(|one| !one.is_closed() && now - one.since < limits.keep);
-        self.shared.retain(|one| {
-            let Protocol::Http2(shared) = &one.speaks else { return false };
-            let unused = shared.streams.load(std::sync::atomic::Ordering::Relaxed) == 0;
-            !(one.is_closed() || unused && now - one.since > limits.keep_http2)
-        });
+        self.shared.retain(|one| !(one.is_closed() || !one.is_in_use() && now - one.since > limits.keep_http2));
     }
 
     /// One that is open, as far as is known; of HTTP/1.1 the one used last, and none if it is to be `fresh`: one of

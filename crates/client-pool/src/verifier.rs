@@ -43,6 +43,11 @@ pub struct Roots {
 }
 
 impl Roots {
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.roots.iter().chain(&self.links).map(|one| one.len()).sum()
+    }
+
     pub fn new(certificates: Vec<CertificateDer<'static>>) -> Roots {
         let mut roots = Roots::default();
         for certificate in certificates {

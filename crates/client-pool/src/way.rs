@@ -28,6 +28,24 @@ impl Way {
     }
 }
 
+impl Way {
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let proxy = self.proxy.as_ref();
+        let of_proxy = proxy.map_or(0, |proxy| proxy.host.len() + proxy.authorization.as_ref().map_or(0, String::len));
+        size_of::<Way>() + self.trust.bytes() + of_proxy
+    }
+}
+
+impl Trust {
+    /// Bytes of what it names and brings.
+    pub fn bytes(&self) -> usize {
+        let path = |path: &Option<PathBuf>| path.as_ref().map_or(0, |path| path.as_os_str().len());
+        let identity = self.identity.as_ref().map_or(0, |(chain, key)| chain.len() + key.len());
+        path(&self.ca_file) + path(&self.ca_path) + self.ca.len() + identity + self.sni.as_ref().map_or(0, String::len)
+    }
+}
+
 /// How a TLS server proves who it is, and how we do.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub struct Trust {

@@ -31,7 +31,7 @@ mod failure;
 mod query;
 mod session;
 mod settings;
-mod trust;
+pub mod trust;
 
 pub use directory::{Directory, Person, Server};
 pub use failure::{Denial, Failure};

@@ -36,6 +36,8 @@ pub enum Kind {
     Yjit,
     EagerLoad,
     CodeReloading,
+    FragmentsNotKept,
+    TemplatesNotKept,
     Preload,
     MemoryPressure,
     SlowMiddleware,
@@ -43,6 +45,7 @@ pub enum Kind {
     LargeSession,
     SyncMail,
     WholeRecords,
+    SlowLine,
 }
 
 /// One thing to try or to say.

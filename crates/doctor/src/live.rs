@@ -162,7 +162,7 @@ fn interval(estimate: &Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use fastrand::Rng;
 
     fn expectation(route: &str, gain_us: f64, of_us: f64) -> ExpectedGain {
         let (low_us, high_us) = (gain_us * 0.95, gain_us * 1.05);
@@ -170,8 +170,8 @@ mod tests {
     }
 
     fn times(route: &str, count: usize, old_us: f64, new_us: f64) -> LiveTimes {
-        let mut random = Random(7);
-        let mut noisy = |us: f64| (0..count).map(|_| us * (1.0 + 0.1 * (random.part() - 0.5))).collect::<Vec<f64>>();
+        let mut random = Rng::with_seed(7);
+        let mut noisy = |us: f64| (0..count).map(|_| us * (1.0 + 0.1 * (random.f64() - 0.5))).collect::<Vec<f64>>();
         LiveTimes { route: route.into(), old_us: noisy(old_us), new_us: noisy(new_us) }
     }
 

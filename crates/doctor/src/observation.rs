@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Evidence, Facts, Request};
+use crate::{
+    profile::Profile,
+    protocol::{Evidence, Facts, Request},
+};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -60,9 +63,6 @@ pub struct Settings {
     /// Paceline's: so many requests of a worker go on side by side in any case, up to all of its threads if they gain by
     /// it. None: all of them.
     pub threads_min: Option<u32>,
-    /// More threads of a worker than this are not wanted, as its connections to the database would be too few. None: nothing
-    /// is in the way.
-    pub threads_max: Option<u32>,
 }
 
 /// The machine while requests were watched. None: unknown.
@@ -79,7 +79,7 @@ pub struct Machine {
     pub major_faults: Option<f64>,
     /// /proc/pressure/memory, `some avg60`, percent.
     pub memory_pressure: Option<f64>,
-    /// The same of cpu.
+    /// /proc/pressure/cpu, `some avg60`, percent.
     pub cpu_pressure: Option<f64>,
 }
 
@@ -129,6 +129,8 @@ pub struct ObservedRequest {
     pub observed_wall_us: f64,
     pub allocated: u64,
     pub evidence: Evidence,
+    /// Of replays of its own.
+    pub profile: Profile,
     pub repeat: Repeat,
 }
 

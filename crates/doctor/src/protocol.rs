@@ -7,6 +7,8 @@ use base64::{prelude::BASE64_STANDARD, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::profile::Profile;
+
 /// The first line of a shadow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -37,6 +39,9 @@ pub struct Facts {
     pub log_level: Option<String>,
     pub eager_load: Option<bool>,
     pub cache_classes: Option<bool>,
+    /// Rails keeps fragments of views, and templates.
+    pub perform_caching: Option<bool>,
+    pub template_caching: Option<bool>,
     /// `on`, `off`, or `missing`: this Ruby was built without it.
     pub yjit: String,
     /// As `REXML`.
@@ -99,7 +104,7 @@ impl Patch {
         Patch { name: name.into(), params: Map::new() }
     }
 
-    /// The same with one more parameter.
+    /// Adds a parameter.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Patch {
         self.params.insert(name.into(), value.into());
         self
@@ -123,6 +128,9 @@ pub struct Replay {
     /// told. Such a replay is never measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stranger: bool,
+    /// Read the thread's stack again and again: such a replay is never measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub profile: bool,
 }
 
 /// A shadow connects to a Unix socket for each thread. Over each of these connections go lines, too: a [`LoadRequest`],
@@ -242,6 +250,7 @@ pub struct ReplayResult {
     pub asked: Option<Vec<(String, String)>>,
     /// Programs that the request has started, and where.
     pub programs: Vec<(String, String)>,
+    pub profile: Option<Profile>,
     /// Of outbound calls, for other shadows; opaque.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<Value>,
@@ -315,6 +324,8 @@ pub struct Sql {
     pub at: String,
     /// The database reads the whole table.
     pub scan: Option<Scan>,
+    /// Of ActiveRecord's, that it loads: the class that declares it, and its name.
+    pub association: Option<(String, String)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -477,6 +488,7 @@ mod tests {
             deliver: Deliver::Gathered,
             warm: true,
             stranger: false,
+            profile: false,
         };
         let load = LoadStart { socket: "/s".into(), threads: 3, requests: Vec::new(), deliver: Deliver::Pieces };
         for (command, expected) in [

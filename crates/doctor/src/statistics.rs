@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// Less than this part of a request is not worth a change: nobody would see it, and other changes of a day are larger.
 pub const MIN_PART: f64 = 0.02;
@@ -89,7 +89,7 @@ pub fn decide(pairs: &[Pair], rounds: usize) -> Decision {
     decide_beyond(pairs, rounds, MIN_PART)
 }
 
-/// The same where less than `part` of a request is not worth it.
+/// Decides as `decide`, where less than `part` of a request is not worth it.
 pub fn decide_beyond(pairs: &[Pair], rounds: usize, part: f64) -> Decision {
     if rounds < MIN_ROUNDS {
         return Decision::More;
@@ -140,13 +140,13 @@ fn bootstrap(pairs: &[Pair], confidence: f64, draws: usize) -> Option<Estimate> 
             (all, mean)
         })
         .collect();
-    let mut random = Random(SEED);
+    let mut random = Rng::with_seed(SEED);
     let mut drawn: Vec<f64> = Vec::new();
     let mut means: Vec<f64> = (0..draws)
         .map(|_| {
             let one = |(all, mean): &(Vec<f64>, f64)| {
                 drawn.clear();
-                drawn.extend((0..all.len()).map(|_| all[random.below(all.len())]));
+                drawn.extend((0..all.len()).map(|_| all[random.usize(..all.len())]));
                 // Drawing from few varies less than they do themselves.
                 mean + (trimmed_mean(&mut drawn) - mean) * widening(all.len())
             };
@@ -159,8 +159,8 @@ fn bootstrap(pairs: &[Pair], confidence: f64, draws: usize) -> Option<Estimate> 
     Some(Estimate { gain_us, low_us: low_us.min(gain_us), high_us: high_us.max(gain_us), base_us })
 }
 
-/// The same of measurements that are no pairs: of each route those without the change and those with it. Each route weighs
-/// as much as it has measurements; those without any do not count.
+/// Estimates from measurements that are no pairs: of each route those without the change and those with it. Each route
+/// weighs as much as it has measurements; those without any do not count.
 pub fn estimate_apart(routes: &[(&[f64], &[f64])]) -> Estimate {
     let usable = routes.iter().filter(|(control, trial)| !control.is_empty() && !trial.is_empty());
     let usable: Vec<(&[f64], &[f64])> = usable.copied().collect();
@@ -174,11 +174,11 @@ pub fn estimate_apart(routes: &[(&[f64], &[f64])]) -> Estimate {
     };
     let gain_us = weighted(&mut |at| means[at][0] - means[at][1]);
     let base_us = weighted(&mut |at| means[at][0]);
-    let mut random = Random(SEED);
+    let mut random = Rng::with_seed(SEED);
     let mut buffer: Vec<f64> = Vec::new();
     let mut drawn_mean = |times: &[f64], mean: f64| {
         buffer.clear();
-        buffer.extend((0..times.len()).map(|_| times[random.below(times.len())]));
+        buffer.extend((0..times.len()).map(|_| times[random.usize(..times.len())]));
         mean + (trimmed_mean(&mut buffer) - mean) * widening(times.len())
     };
     let mut drawn: Vec<f64> = (0..DRAWS)
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     /// `requests` that take 10 ms and 1 ms more each, on a machine whose speed wanders; the trial saves `gain` of each.
-    fn pairs(random: &mut Random, requests: usize, rounds: usize, gain_us: f64) -> Vec<Pair> {
+    fn pairs(random: &mut Rng, requests: usize, rounds: usize, gain_us: f64) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for round in 0..rounds {
             let speed = 1.0 + 0.3 * ((round as f64).sin() + 1.0);
@@ -248,8 +248,8 @@ mod tests {
                 for _ in 0..2 {
                     let base = (10_000.0 + 1_000.0 * request as f64) * speed;
                     let mut noisy = |us: f64| {
-                        let pause = if random.below(50) == 0 { 20_000.0 } else { 0.0 };
-                        us * (1.0 + 0.06 * (random.part() - 0.5)) + pause
+                        let pause = if random.usize(..50) == 0 { 20_000.0 } else { 0.0 };
+                        us * (1.0 + 0.06 * (random.f64() - 0.5)) + pause
                     };
                     let (control_us, trial_us) = (noisy(base), noisy(base - gain_us * speed));
                     pairs.push(Pair { request, control_us, trial_us });
@@ -261,14 +261,14 @@ mod tests {
 
     #[test]
     fn chance_is_rarely_taken_for_a_gain() {
-        let mut random = Random(1);
+        let mut random = Rng::with_seed(1);
         let worth = (0..100).filter(|_| estimate(&pairs(&mut random, 4, 9, 0.0)).unwrap().is_worth()).count();
         assert!(worth <= 3, "{worth} of 100");
     }
 
     #[test]
     fn a_gain_is_found_within_its_interval() {
-        let mut random = Random(2);
+        let mut random = Rng::with_seed(2);
         let mut contained = 0;
         for _ in 0..100 {
             let found = estimate(&pairs(&mut random, 4, 9, 2_000.0)).unwrap();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn it_stops_as_soon_as_it_is_decided() {
-        let mut random = Random(3);
+        let mut random = Rng::with_seed(3);
         for (requests, gain, decision) in
             [(4, 6_000.0, Decision::Worth), (4, -3_000.0, Decision::NotWorth), (4, 0.0, Decision::NotWorth)]
         {
@@ -328,9 +328,9 @@ mod tests {
 
     #[test]
     fn measurements_that_are_no_pairs() {
-        let mut random = Random(4);
+        let mut random = Rng::with_seed(4);
         let mut noisy = |us: f64, count: usize| -> Vec<f64> {
-            (0..count).map(|_| us * (1.0 + 0.4 * (random.part() - 0.5))).collect()
+            (0..count).map(|_| us * (1.0 + 0.4 * (random.f64() - 0.5))).collect()
         };
         let (mut contained, mut wrong) = (0, 0);
         for _ in 0..100 {

@@ -251,7 +251,10 @@ fn computed_gains(candidate: &Candidate, gain_us: f64, observations: &Observatio
     let wall = |route: &RouteObservation| {
         statistics::median(&route.requests.iter().map(|request| request.wall_us).collect::<Vec<_>>())
     };
-    let bound = if candidate.kind == Kind::WholeRecords { Bound::AtMost } else { Bound::Computed };
+    let bound = match candidate.kind {
+        Kind::WholeRecords | Kind::SlowLine => Bound::AtMost,
+        _ => Bound::Computed,
+    };
     let gain =
         |(route, share, of_us): (String, f64, f64)| Gain { route, share, gain_us, of_us, interval_us: None, bound };
     if candidate.routes.is_empty() {
@@ -284,7 +287,7 @@ fn standing(
     match (is_worth, bytes) {
         (true, Bytes::Differ { .. }) => Standing::Changes,
         (true, _) => Standing::Worth,
-        (false, _) => Standing::NotWorth { why: why_not(outcome, measured) },
+        (false, _) => Standing::NotWorth { why: why_not(candidate, outcome, measured) },
     }
 }
 
@@ -307,17 +310,28 @@ fn is_worth(candidate: &Candidate, outcome: &Outcome, observations: &Observation
         Trial::Environment { .. } => needed_us(estimate.base_us).max(ENVIRONMENT_US),
         _ => needed_us(estimate.base_us),
     };
-    estimate.low_us > 0.0 && estimate.gain_us > needed_us && gain > needed_part
+    estimate.low_us > 0.0 && estimate.gain_us > needed_us && gain > needed_part && !is_vague(candidate, estimate)
+}
+
+/// The range is wider than what is gained. Processes that were started with settings differ by more than the settings: of
+/// such a gain nothing is known.
+fn is_vague(candidate: &Candidate, estimate: &Estimate) -> bool {
+    let is_started = matches!(candidate.trial, Trial::Environment { .. });
+    is_started && estimate.is_sure() && estimate.high_us - estimate.low_us > estimate.gain_us
 }
 
 /// As `+0.4 %, noise`: how much longer requests take with the change, and what else it costs.
-fn why_not(outcome: &Outcome, measured: &[Measured]) -> String {
+fn why_not(candidate: &Candidate, outcome: &Outcome, measured: &[Measured]) -> String {
     let weight = |one: &Measured| if one.share > 0.0 { one.share } else { 1e-6 };
     let gain: f64 = measured.iter().map(|one| one.estimate.gain_us * weight(one)).sum();
     let base: f64 = measured.iter().map(|one| one.estimate.base_us * weight(one)).sum();
     // Without a sign where it rounds to nothing.
     let part = Some(-gain / base.max(1e-9)).filter(|part| part.abs() >= 0.0005).unwrap_or(0.0);
     let mut why = format!("{}{} %", if part > 0.0 { "+" } else { "" }, units::bare_percent(part));
+    if let Some(vague) = measured.iter().find(|one| is_vague(candidate, &one.estimate)) {
+        let [_, low, high] = vague.estimate.parts();
+        return format!("{why}, but anything from {} to {} %", units::bare_percent(low), units::bare_percent(high));
+    }
     let is_sure = measured.iter().any(|one| one.estimate.is_sure());
     let memory = outcome.memory.filter(|bytes| *bytes > MEMORY && outcome.load.is_none());
     match (is_sure, memory) {

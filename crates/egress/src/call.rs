@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use tokio::time::{timeout_at, Instant};
 
 use super::{
+    caller::UnderWay,
     keeping::{CachedCall, CallCache},
     receiving::{kept, passed_on, refusal, Answer, CallGuard, CallResponseBody, Keep},
     sending::CallRequestBody,
@@ -23,15 +24,17 @@ use http_guard::hop::keep_end_to_end_and_proxy;
 /// A request body of up to so many bytes is read whole before it is sent, so that it can be sent again.
 const SHORT: u64 = 64 << 10;
 
-/// Makes the call.
-pub async fn call(egress: &Egress, request: Request<Incoming>) -> Response<CallResponseBody> {
+/// Makes the call, which is `under_way` until its request and its response are over.
+pub async fn call(egress: &Egress, request: Request<Incoming>, under_way: UnderWay) -> Response<CallResponseBody> {
     let began = Instant::now();
-    answer(egress, request, began).await.unwrap_or_else(|failure| refusal(&failure))
+    let request = request.map(|body| (body, under_way.clone()));
+    let response = answer(egress, request, began).await.unwrap_or_else(|failure| refusal(&failure));
+    response.map(|body| body.of(under_way))
 }
 
 async fn answer(
     egress: &Egress,
-    request: Request<Incoming>,
+    request: Request<(Incoming, UnderWay)>,
     began: Instant,
 ) -> Result<Response<CallResponseBody>, Failure> {
     let (mut head, body) = request.into_parts();
@@ -49,7 +52,7 @@ async fn answer(
             guard,
         ));
     }
-    let origin = egress.origin(destination, &wanted);
+    let origin = egress.origin(destination, &wanted).map_err(|failure| guarded(failure, guard))?;
     let counted = CallGuard { origin: origin.clone(), began };
     prepare(&mut head);
     let reads = head.method == Method::GET || head.method == Method::HEAD;
@@ -90,7 +93,7 @@ async fn keep_or_ask(
     keeping: Option<Arc<CallCache>>,
     origin: &Arc<Origin>,
     head: Parts,
-    body: Incoming,
+    body: (Incoming, UnderWay),
     wanted: &CallOptions,
     began: Instant,
     counted: CallGuard,
@@ -211,7 +214,7 @@ enum Source {
 }
 
 impl Source {
-    async fn of(body: Incoming) -> Result<Source, Failure> {
+    async fn of((body, under_way): (Incoming, UnderWay)) -> Result<Source, Failure> {
         let hint = body.size_hint();
         match hint.exact() {
             Some(0) => Ok(Source::Whole(None)),
@@ -219,7 +222,7 @@ impl Source {
                 let read = body.collect().await.map_err(|error| Failure::Request(format!("the body: {error}")))?;
                 Ok(Source::Whole(Some(read.to_bytes())))
             }
-            _ => Ok(Source::Once(Some(CallRequestBody::Arriving(body)))),
+            _ => Ok(Source::Once(Some(CallRequestBody::Arriving { body, _call: under_way }))),
         }
     }
 

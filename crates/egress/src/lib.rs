@@ -2,11 +2,12 @@
 //! front has the connections, which are warm when a worker is born and stay when it goes. It never decides what is
 //! asked, and never follows a redirect.
 //!
-//! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `sending` (the request's body),
+//! Reading order: `serve` (the socket), `caller` (a process that asks, and what it may hold), `wanted` (what a call asks for), `call`, `sending` (the request's body),
 //! `receiving` (the response), `keeping` (those that are kept), `refusing` (why there is no
 //! response). The connections are those of `crates/client-pool`.
 
 mod call;
+mod caller;
 mod keeping;
 mod receiving;
 mod refusing;
@@ -18,15 +19,16 @@ use std::{
     collections::{BTreeMap, HashMap},
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-pub use client_pool::CallFigures;
-use client_pool::{Connect, Failure, HttpSettings, Limits, Resolver, Trusts, Way};
+pub use client_pool::{CallFigures, WithRights};
+use client_pool::{Connect, Failure, HttpSettings, Limits, Places, Resolver, Trusts, Way};
 use http::{request::Parts, uri::Scheme};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 pub use self::serve::serve;
 use self::{keeping::CallCache, sending::CallRequestBody, wanted::CallOptions};
@@ -51,6 +53,10 @@ const HTTP: HttpSettings = HttpSettings {
 };
 /// Upstreams in memory, as calls that want different things see them.
 const MAX_ORIGINS: usize = 4096;
+/// Bytes of what these want, certificates among them.
+const MAX_WANTED: usize = 8 << 20;
+/// Bytes of a host's name; DNS has none that is longer.
+const MAX_HOST: usize = 255;
 
 /// What calls need to know of the server that they are made in.
 #[derive(Clone, Copy)]
@@ -67,6 +73,25 @@ pub struct Clock {
     pub age: fn() -> u64,
     /// Milliseconds since the Unix epoch by the time of day.
     pub date: fn() -> u64,
+}
+
+/// What the calls of an account may take of the server, of all its sites together.
+#[derive(Clone)]
+pub struct Share {
+    /// Connections of its processes.
+    pub callers: Arc<Semaphore>,
+    /// Connections to others.
+    pub upstreams: Arc<Semaphore>,
+    /// Bytes of heads that are larger than usual.
+    pub heads: Arc<Semaphore>,
+}
+
+#[cfg(test)]
+impl Share {
+    fn for_tests(heads: usize) -> Share {
+        let of = |places| Arc::new(Semaphore::new(places));
+        Share { callers: of(9), upstreams: of(9), heads: of(heads) }
+    }
 }
 
 /// What a site's owner allows.
@@ -93,11 +118,34 @@ pub struct Policy {
 /// A site's outbound calls.
 pub struct Egress {
     policy: RwLock<Arc<Policy>>,
-    origins: Mutex<HashMap<(Destination, Way, bool), Arc<Origin>>>,
+    origins: Mutex<Origins>,
     resolver: Arc<Resolver>,
     trusts: Arc<Trusts>,
+    /// Of its connections to others.
+    places: Arc<Places>,
+    share: Share,
     keeping: RwLock<Option<Arc<CallCache>>>,
     surroundings: Surroundings,
+}
+
+/// Upstreams, as calls see them that want the same.
+#[derive(Default)]
+struct Origins {
+    known: HashMap<(Destination, Way, bool), Arc<Origin>>,
+    /// What their keys take in memory.
+    bytes: usize,
+}
+
+impl Origins {
+    /// Whether one more that takes so many bytes may be known. Those that no call uses make room.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = |all: &Origins| all.known.len() < MAX_ORIGINS && all.bytes + bytes <= MAX_WANTED;
+        if !fits(self) {
+            self.known.retain(|_, origin| origin.close_unused());
+            self.bytes = self.known.keys().map(|(_, way, _)| way.bytes()).sum();
+        }
+        fits(self)
+    }
 }
 
 /// The outbound calls of all sites, for whoever tells of them.
@@ -141,6 +189,9 @@ impl Destination {
         let Some(authority) = head.uri.authority().filter(|authority| !authority.host().is_empty()) else {
             return nonsense("the target has no host");
         };
+        if authority.host().len() > MAX_HOST {
+            return Err(Failure::Resolve("the name is too long".into()));
+        }
         let host = authority.host().to_ascii_lowercase();
         let port = authority.port_u16().unwrap_or(if https { 443 } else { 80 });
         Ok(Destination { https, host, port })
@@ -148,13 +199,19 @@ impl Destination {
 }
 
 impl Egress {
-    pub fn new(policy: Policy, surroundings: Surroundings) -> Arc<Egress> {
-        Arc::new(Egress {
+    /// `rights`: those with which files are read that calls name. None: those of this process.
+    pub fn new(policy: Policy, surroundings: Surroundings, share: Share, rights: Option<WithRights>) -> Arc<Egress> {
+        Arc::new_cyclic(|egress: &Weak<Egress>| Egress {
             keeping: RwLock::new(keeping(&policy, surroundings.clock)),
             policy: RwLock::new(Arc::new(policy)),
             origins: Mutex::default(),
             resolver: Arc::default(),
-            trusts: Arc::default(),
+            trusts: Arc::new(rights.map_or_else(Trusts::default, Trusts::with_rights)),
+            places: Arc::new(Places::new(share.upstreams.clone(), {
+                let egress = egress.clone();
+                Box::new(move || egress.upgrade().iter().for_each(|egress| egress.close_unused()))
+            })),
+            share,
             surroundings,
         })
     }
@@ -165,7 +222,7 @@ impl Egress {
             *self.keeping.write() = keeping(&policy, self.surroundings.clock);
         }
         *self.policy.write() = Arc::new(policy);
-        self.origins.lock().clear();
+        *self.origins.lock() = Origins::default();
     }
 
     fn keeping(&self) -> Option<Arc<CallCache>> {
@@ -191,17 +248,19 @@ impl Egress {
         }
     }
 
-    fn origin(&self, destination: Destination, wanted: &CallOptions) -> Arc<Origin> {
+    fn origin(&self, destination: Destination, wanted: &CallOptions) -> Result<Arc<Origin>, Failure> {
         let policy = self.policy();
         let guarded = wanted.guard || policy.guard;
         let mut origins = self.origins.lock();
         let key = (destination, wanted.way.clone(), guarded);
-        if let Some(origin) = origins.get(&key) {
-            return origin.clone();
+        if let Some(origin) = origins.known.get(&key) {
+            return Ok(origin.clone());
         }
-        if origins.len() >= MAX_ORIGINS {
-            origins.retain(|_, origin| origin.sweep());
+        let bytes = key.1.bytes();
+        if !origins.has_room(bytes) {
+            return Err(Failure::Full("calls for too many upstreams are under way".into()));
         }
+        origins.bytes += bytes;
         let opening = Connect {
             https: key.0.https,
             host: key.0.host.clone(),
@@ -212,6 +271,7 @@ impl Egress {
             resolver: self.resolver.clone(),
             trusts: self.trusts.clone(),
             http: HTTP,
+            places: Some(self.places.clone()),
         };
         let limits = Limits {
             connections: policy.connections.max(1),
@@ -221,14 +281,14 @@ impl Egress {
             keep_http2: KEEP_HTTP2,
             sweeps: false,
         };
-        origins.entry(key).or_insert(Origin::new(opening, limits)).clone()
+        Ok(origins.known.entry(key).or_insert(Origin::new(opening, limits)).clone())
     }
 
     /// What is counted of each upstream, by `host:port`.
     pub fn told(&self) -> BTreeMap<String, CallFigures> {
         let origins = self.origins.lock();
         let mut all = BTreeMap::new();
-        for ((to, ..), origin) in origins.iter() {
+        for ((to, ..), origin) in &origins.known {
             let told: &mut CallFigures = all.entry(format!("{}:{}", to.host, to.port)).or_default();
             told.add(&origin.figures.told());
         }
@@ -237,8 +297,15 @@ impl Egress {
 
     /// Closes what nobody has used for long.
     fn sweep(&self) {
-        self.origins.lock().values().for_each(|origin| {
+        self.origins.lock().known.values().for_each(|origin| {
             origin.sweep();
+        });
+    }
+
+    /// Closes what nobody uses now.
+    fn close_unused(&self) {
+        self.origins.lock().known.values().for_each(|origin| {
+            origin.close_unused();
         });
     }
 }
@@ -278,13 +345,39 @@ mod tests {
             let list = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
             let left = |_| Box::pin(std::future::pending()) as Pin<Box<dyn Future<Output = ()> + Send>>;
             let surroundings = Surroundings { clock: Clock { age: || 0, date: || 0 }, left };
-            Egress::new(Policy { allow: list(allow), deny: list(deny), ..Policy::default() }, surroundings)
+            let policy = Policy { allow: list(allow), deny: list(deny), ..Policy::default() };
+            Egress::new(policy, surroundings, Share::for_tests(9), None)
         };
         assert!(egress(&[], &[]).may_ask("x").is_ok());
         assert!(egress(&["x"], &[]).may_ask("x").is_ok() && egress(&["x"], &[]).may_ask("y").is_err());
         assert!(
             egress(&["*.x"], &["b.x"]).may_ask("a.x").is_ok() && egress(&["*.x"], &["b.x"]).may_ask("b.x").is_err()
         );
+    }
+
+    #[test]
+    fn what_calls_want_has_a_bound() {
+        let left = |_| Box::pin(std::future::pending()) as Pin<Box<dyn Future<Output = ()> + Send>>;
+        let surroundings = Surroundings { clock: Clock { age: || 0, date: || 0 }, left };
+        let egress = Egress::new(Policy::default(), surroundings, Share::for_tests(9), None);
+        let to = |host: String| Destination { https: true, host, port: 443 };
+        let wanting = |nth: usize| {
+            let mut wanted = CallOptions::default();
+            wanted.way.trust.ca = [&nth.to_be_bytes()[..], &[0; 150 << 10]].concat();
+            wanted
+        };
+        for nth in 0..200 {
+            assert!(egress.origin(to("one".into()), &wanting(nth)).is_ok());
+            assert!(egress.origins.lock().bytes <= MAX_WANTED);
+        }
+        let held = egress.origins.lock().known.keys().map(|(_, way, _)| way.bytes()).sum::<usize>();
+        assert_eq!(held, egress.origins.lock().bytes);
+        for nth in 0..MAX_ORIGINS + 9 {
+            assert!(egress.origin(to(nth.to_string()), &CallOptions::default()).is_ok());
+        }
+        assert!(egress.origins.lock().known.len() <= MAX_ORIGINS);
+        egress.change(Policy::default());
+        assert_eq!(egress.origins.lock().bytes, 0);
     }
 
     #[test]
@@ -299,5 +392,6 @@ mod tests {
         assert!(matches!(of("/x"), Err(Failure::Request(_))));
         assert!(matches!(of("ftp://x/"), Err(Failure::Request(_))));
         assert!(matches!(of("x:1"), Err(Failure::Request(_))));
+        assert!(matches!(of(&format!("http://{}/", "x".repeat(MAX_HOST + 1))), Err(Failure::Resolve(_))));
     }
 }

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use tokio::time::{sleep_until, Instant, Sleep};
 
 use super::{
+    caller::UnderWay,
     keeping::{CallCache, Flight, Question},
     refusing::{field, status},
     wanted::{ERROR_FIELD, FIELD},
@@ -87,6 +88,7 @@ pub fn passed_on(
         late: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
         keep: keep.map(Box::new),
         counted,
+        _under_way: None,
     };
     if receiving.is_end_stream() {
         receiving.done();
@@ -100,8 +102,7 @@ pub fn kept(stored: &Stored, age: u64, method: &Method, how: &str, counted: Call
     stored.count_hit();
     let body = stored.whole().cloned().filter(|_| *method != Method::HEAD);
     let body = body.map_or(Source::Nothing, |bytes| Source::Kept(Some(bytes)));
-    let mut response =
-        Response::new(CallResponseBody { body, lease: None, late: None, keep: None, counted: Some(counted) });
+    let mut response = Response::new(CallResponseBody { body, counted: Some(counted), ..CallResponseBody::nothing() });
     *response.status_mut() = stored.status;
     *response.headers_mut() = stored.headers.clone();
     response.headers_mut().insert(header::AGE, age.into());
@@ -115,8 +116,7 @@ pub fn kept(stored: &Stored, age: u64, method: &Method, how: &str, counted: Call
 
 /// The response when there is none.
 pub fn refusal(failure: &Failure) -> Response<CallResponseBody> {
-    let nothing = CallResponseBody { body: Source::Nothing, lease: None, late: None, keep: None, counted: None };
-    let mut response = Response::new(nothing);
+    let mut response = Response::new(CallResponseBody::nothing());
     *response.status_mut() = status(failure);
     response.headers_mut().insert(HeaderName::from_static(ERROR_FIELD), field(failure));
     response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -153,6 +153,8 @@ pub struct CallResponseBody {
     late: Option<Pin<Box<Sleep>>>,
     keep: Option<Box<Keep>>,
     counted: Option<CallGuard>,
+    /// The call that it ends.
+    _under_way: Option<UnderWay>,
 }
 
 enum Source {
@@ -162,6 +164,15 @@ enum Source {
 }
 
 impl CallResponseBody {
+    fn nothing() -> CallResponseBody {
+        CallResponseBody { body: Source::Nothing, lease: None, late: None, keep: None, counted: None, _under_way: None }
+    }
+
+    /// It is this call's.
+    pub fn of(self, under_way: UnderWay) -> CallResponseBody {
+        CallResponseBody { _under_way: Some(under_way), ..self }
+    }
+
     fn done(&mut self) {
         self.body = Source::Nothing;
         if let Some((lease, kept_for)) = self.lease.take() {

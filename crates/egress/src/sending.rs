@@ -9,10 +9,16 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::caller::UnderWay;
+
 /// The body of a request.
 pub enum CallRequestBody {
     Whole(Option<Bytes>),
-    Arriving(Incoming),
+    /// What comes from the process is part of this call.
+    Arriving {
+        body: Incoming,
+        _call: UnderWay,
+    },
 }
 
 impl Body for CallRequestBody {
@@ -22,21 +28,21 @@ impl Body for CallRequestBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
             CallRequestBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            CallRequestBody::Arriving(body) => Pin::new(body).poll_frame(cx),
+            CallRequestBody::Arriving { body, .. } => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             CallRequestBody::Whole(bytes) => bytes.is_none(),
-            CallRequestBody::Arriving(body) => body.is_end_stream(),
+            CallRequestBody::Arriving { body, .. } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             CallRequestBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            CallRequestBody::Arriving(body) => body.size_hint(),
+            CallRequestBody::Arriving { body, .. } => body.size_hint(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn keep_end_to_end(headers: &mut HeaderMap) {
     named.iter().chain(&OF_THE_CONNECTION).for_each(|name| drop(headers.remove(name)));
 }
 
-/// The same for a process that we speak for: what it and its proxy say to each other goes through.
+/// Removes them for a process that we speak for: what it and its proxy say to each other goes through.
 pub fn keep_end_to_end_and_proxy(headers: &mut HeaderMap) {
     let names = [header::PROXY_AUTHENTICATE, header::PROXY_AUTHORIZATION];
     let said =

@@ -5,6 +5,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod coding;
+pub mod field_blocks;
 pub mod guard;
 pub mod hop;
 pub mod host;

@@ -176,7 +176,7 @@ impl Acceptor {
         }
     }
 
-    /// The same on the caller's thread, for a check.
+    /// Takes a token on the caller's thread, for a check.
     pub(crate) fn accept_here(&self, token: &[u8], bindings: Option<&ChannelBindings>) -> Answer {
         match self.shared.begin(&mut Conversation::default(), token) {
             Ok(context) => self.shared.step(context, token, bindings).1,

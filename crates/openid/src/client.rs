@@ -92,6 +92,7 @@ impl HttpClient {
                 resolver: self.resolver.clone(),
                 trusts: self.trusts.clone(),
                 http: HttpSettings::default(),
+                places: None,
             };
             Origin::new(connect, LIMITS)
         };

@@ -1,9 +1,10 @@
 //! Holds the rules of the house: the size of files, that each says what it is, and that each dependency is used.
-//! The walls between rooms are in `walls.rs`.
+//! The walls between rooms are in `walls.rs`, those between crates in `crates.rs`.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Lines of a source file before its unit tests.
@@ -97,6 +98,28 @@ fn every_dependency_is_used() {
     }
     assert!(seen > 30, "the manifests are not where this test looks");
     assert!(unused.is_empty(), "{}", unused.join("\n"));
+}
+
+/// A benchmark's result is committed for the page that names it. `stories.html` is made of those of the stories.
+#[test]
+fn every_committed_result_is_named_by_a_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let committed = |what: &str| {
+        let output = Command::new("git").args(["ls-files", what]).current_dir(&root).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().map(PathBuf::from).collect::<Vec<_>>()
+    };
+    let results = committed("bench/results");
+    let pages = committed("*.md").into_iter().filter(|page| !results.contains(page));
+    let text: String = pages.filter_map(|page| fs::read_to_string(root.join(page)).ok()).collect();
+    assert!(results.len() > 20 && text.len() > 100_000, "the results and the pages are not where this test looks");
+    let name = |path: &PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+    let unnamed: Vec<_> = results
+        .iter()
+        .map(name)
+        .filter(|name| !name.starts_with("story-") && name != ".gitkeep" && !text.contains(name.as_str()))
+        .collect();
+    assert!(unnamed.is_empty(), "no page names these of bench/results: {}", unnamed.join(", "));
 }
 
 fn dependencies(manifest: &str) -> Vec<String> {

@@ -1,243 +1,251 @@
-//! The rooms of the front form a directed acyclic graph: each uses only rooms below it in `walls/table.rs`. So do the
-//! crates. It reads the syntax tree, so a grouped, nested, relative or inline path counts as much as a `use` of its
-//! own. Unit tests may use anything.
+//! The folders of the front are rooms, and form a directed acyclic graph: each uses only rooms below it, and within each
+//! folder its modules use each other in no circle. A folder's `mod.rs` belongs to the folder, not to what is in it. Unit
+//! tests may use anything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
-use syn::{
-    parse::Parser,
-    punctuated::Punctuated,
-    visit::{self, Visit},
-    Token, UseTree,
-};
+#[path = "walls/reader.rs"]
+mod reader;
 
-#[path = "walls/table.rs"]
-mod table;
+use reader::{read, EVERYTHING};
 
-/// By which room which one is used, and where.
-type Uses = BTreeMap<(String, String), Vec<String>>;
+/// The rooms, from the bottom to the top: each may use those before it.
+const ROOMS: [&str; 14] = [
+    "support", "observe", "content", "exchange", "caching", "cluster", "origins", "config", "apps", "request", "edge",
+    "server", "doctor", "cli",
+];
 
-/// What stands for the root itself, as in `use crate::*`: nobody can tell from it which rooms are used.
-const EVERYTHING: &str = "*";
+/// Folders whose modules still use each other in a circle.
+const CIRCULAR: &[&str] = &["caching", "origins/workers/dispatch"];
 
-/// The room that a path from the root leads to: the longest one of the table, or a name that is not there. None: the
-/// root itself.
-fn room_of(path: &[String]) -> Option<String> {
-    let depth = if path.len() > 1 && table::GROUPS.contains(&path[0].as_str()) { 2 } else { 1 };
-    let nested = path.get(..2).map(|two| two.join("::")).filter(|two| table::NESTED.contains(&two.as_str()));
-    nested.or_else(|| Some(path.get(..depth)?.join("::")))
+/// The text of each source file, by its path below `src`.
+type Sources = BTreeMap<String, String>;
+
+/// A path that a module names.
+struct Use {
+    user: Vec<String>,
+    /// From the root.
+    path: Vec<String>,
+    /// File and line.
+    place: String,
 }
 
-/// Reads one module, and notes which rooms its paths lead to.
-struct Reader<'a> {
-    /// From the root: `caching`, `disk`.
-    module: Vec<String>,
-    /// What leads to the root beside `crate`: the library's name, in the program.
-    library: Option<&'a str>,
-    found: BTreeSet<(String, usize)>,
-    /// Modules that are in files of their own, and whether they are tests.
-    children: Vec<(Vec<String>, bool)>,
+impl Use {
+    fn shown(&self) -> String {
+        format!("{}: `use crate::{}`", self.place, self.path.join("::"))
+    }
 }
 
-impl Reader<'_> {
-    /// The path from the root. None: it does not lead there, or only into another crate.
-    fn resolve(&self, path: &[String]) -> Option<Vec<String>> {
-        let mut resolved = match path.first()?.as_str() {
-            "crate" => Vec::new(),
-            first if Some(first) == self.library => Vec::new(),
-            "self" => self.module.clone(),
-            "super" => self.module[..self.module.len().checked_sub(1)?].to_vec(),
-            _ => return None,
+fn sources(folder: &Path, below: &str, all: &mut Sources) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("{below}{}", path.file_name().unwrap().to_string_lossy());
+        if path.is_dir() {
+            sources(&path, &format!("{name}/"), all);
+        } else if name.ends_with(".rs") {
+            all.insert(name, fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// The modules in files of their own, and the paths that they name, outside of unit tests.
+fn uses_in(sources: &Sources) -> (BTreeSet<Vec<String>>, Vec<Use>) {
+    let (mut modules, mut uses) = (BTreeSet::new(), Vec::new());
+    let mut waiting =
+        vec![("lib.rs".to_owned(), Vec::new(), None), ("main.rs".to_owned(), Vec::new(), Some("paceline"))];
+    while let Some((file, module, library)) = waiting.pop() {
+        let Some(text) = sources.get(&file) else { continue };
+        let reader = read(text, module.clone(), library);
+        for (child, _) in reader.children.into_iter().filter(|(_, is_test)| !is_test) {
+            let path = child.join("/");
+            let files = [format!("{path}.rs"), format!("{path}/mod.rs")];
+            let file = files.into_iter().find(|file| sources.contains_key(file)).expect("the module's file");
+            modules.insert(child.clone());
+            waiting.push((file, child, None));
+        }
+        let found = reader.found.into_iter();
+        uses.extend(found.map(|(path, line)| Use { user: module.clone(), path, place: format!("{file}:{line}") }));
+    }
+    (modules, uses)
+}
+
+/// Uses of rooms that are not below.
+fn uses_upwards(uses: &[Use], rooms: &[&str]) -> Vec<String> {
+    let height = |room: &str| rooms.iter().position(|&name| name == room);
+    let mut complaints = Vec::new();
+    for one in uses {
+        // `lib.rs` and `main.rs` are above all rooms.
+        let Some(user) = one.user.first().filter(|user| **user != one.path[0]) else { continue };
+        let used = &one.path[0];
+        match (height(user), height(used)) {
+            (Some(above), Some(below)) if below < above => {}
+            (Some(_), Some(_)) => complaints.push(format!("{} - {used} stands above {user}", one.shown())),
+            (Some(_), None) => complaints.push(format!("{} - {used} is no room", one.shown())),
+            (None, _) => complaints.push(format!("{} - {user} is no room", one.shown())),
+        }
+    }
+    complaints
+}
+
+/// Uses by which modules of one folder use each other in a circle.
+fn circles(modules: &BTreeSet<Vec<String>>, uses: &[Use], circular: &[&str]) -> Vec<String> {
+    let folders: BTreeSet<&[String]> = modules.iter().map(|module| &module[..module.len() - 1]).collect();
+    let mut complaints = Vec::new();
+    for folder in folders.into_iter().filter(|folder| !folder.is_empty()) {
+        let depth = folder.len();
+        let within = |one: &&Use| {
+            let (user, used) = (one.user.get(..=depth), one.path.get(..=depth));
+            user != used
+                && user.is_some_and(|user| user.starts_with(folder))
+                && used.is_some_and(|used| modules.contains(used))
         };
-        for segment in &path[1..] {
-            match segment.as_str() {
-                "super" => drop(resolved.pop()),
-                "self" => {}
-                name => resolved.push(name.to_owned()),
+        let within: Vec<&Use> = uses.iter().filter(within).filter(|one| one.path.starts_with(folder)).collect();
+        let mut below: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for one in &within {
+            below.entry(&one.user[depth]).or_default().insert(&one.path[depth]);
+        }
+        let circle = within.iter().filter(|one| leads_to(&below, &one.path[depth], &one.user[depth]));
+        let circle: Vec<String> = circle.map(|one| in_circle(one, depth)).collect();
+        let name = folder.join("/");
+        match (circle.is_empty(), circular.contains(&name.as_str())) {
+            (true, true) => {
+                complaints.push(format!("src/{name} has no circle any more: take it out of tests/walls.rs"))
             }
-        }
-        Some(resolved)
-    }
-
-    fn note(&mut self, path: &[String], span: Span) {
-        let Some(room) = self.resolve(path).and_then(|path| room_of(&path)) else { return };
-        if Some(&room) != room_of(&self.module).as_ref() {
-            self.found.insert((room, span.start().line));
+            (false, false) => complaints.extend(circle),
+            _ => {}
         }
     }
-
-    fn follow(&mut self, tree: &UseTree, before: &mut Vec<String>) {
-        match tree {
-            UseTree::Path(path) => {
-                before.push(path.ident.to_string());
-                self.follow(&path.tree, before);
-                before.pop();
-            }
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.follow(tree, before)),
-            UseTree::Glob(star) => self.end_at(before, EVERYTHING, star.star_token.spans[0]),
-            UseTree::Name(name) => self.end_at(before, &name.ident.to_string(), name.ident.span()),
-            UseTree::Rename(rename) => self.end_at(before, &rename.ident.to_string(), rename.ident.span()),
-        }
-    }
-
-    fn end_at(&mut self, before: &[String], last: &str, span: Span) {
-        let path: Vec<String> = before.iter().cloned().chain([last.to_owned()]).collect();
-        match self.resolve(&path) {
-            // `use crate as root` and `use crate::{self as root}`.
-            Some(resolved) if resolved.is_empty() => drop(self.found.insert((EVERYTHING.into(), span.start().line))),
-            _ => self.note(&path, span),
-        }
-    }
-
-    /// Paths within a macro, whose tokens are no syntax tree yet.
-    fn read_tokens(&mut self, tokens: TokenStream) {
-        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-        let is_colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
-        let mut at = 0;
-        while at < tokens.len() {
-            match &tokens[at] {
-                TokenTree::Group(group) => self.read_tokens(group.stream()),
-                TokenTree::Ident(first) => {
-                    let mut path = vec![first.to_string()];
-                    while is_colon(at + 1) && is_colon(at + 2) {
-                        match tokens.get(at + 3) {
-                            Some(TokenTree::Ident(next)) => path.push(next.to_string()),
-                            Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
-                                let trees = Punctuated::<UseTree, Token![,]>::parse_terminated.parse2(group.stream());
-                                trees.iter().flatten().for_each(|tree| self.follow(tree, &mut path.clone()));
-                                path.clear();
-                            }
-                            _ => break,
-                        }
-                        at += 3;
-                    }
-                    self.note(&path, first.span());
-                }
-                _ => {}
-            }
-            at += 1;
-        }
-    }
+    complaints
 }
 
-impl<'ast> Visit<'ast> for Reader<'_> {
-    fn visit_item(&mut self, item: &'ast syn::Item) {
-        let attributes = match item {
-            syn::Item::Const(item) => &item.attrs,
-            syn::Item::Fn(item) => &item.attrs,
-            syn::Item::Impl(item) => &item.attrs,
-            syn::Item::Macro(item) => &item.attrs,
-            syn::Item::Static(item) => &item.attrs,
-            syn::Item::Use(item) => &item.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        if !is_test(attributes) {
-            visit::visit_item(self, item);
+fn in_circle(one: &Use, depth: usize) -> String {
+    let (user, used, folder) = (&one.user[depth], &one.path[depth], one.user[..depth].join("/"));
+    format!("{} - in {folder}, {used} uses {user}, too, itself or by others", one.shown())
+}
+
+fn leads_to(below: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> bool {
+    let (mut seen, mut waiting) = (BTreeSet::new(), vec![from]);
+    while let Some(one) = waiting.pop() {
+        if one == to {
+            return true;
+        }
+        if seen.insert(one) {
+            waiting.extend(below.get(one).into_iter().flatten());
         }
     }
-
-    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        self.module.push(item.ident.to_string());
-        match &item.content {
-            None => self.children.push((self.module.clone(), is_test(&item.attrs))),
-            Some(_) if is_test(&item.attrs) => {}
-            Some(_) => visit::visit_item_mod(self, item),
-        }
-        self.module.pop();
-    }
-
-    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        self.follow(&item.tree, &mut Vec::new());
-    }
-
-    fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {
-        self.end_at(&["crate".into()], &item.ident.to_string(), item.ident.span());
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        self.note(&names, path.segments[0].ident.span());
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, called: &'ast syn::Macro) {
-        self.read_tokens(called.tokens.clone());
-        visit::visit_macro(self, called);
-    }
+    false
 }
 
-fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
-    })
-}
-
-/// Which rooms a text uses that is the module `module`.
-fn uses_of(text: &str, module: &[&str], library: Option<&str>) -> BTreeSet<(String, usize)> {
-    read(text, module.iter().map(|&name| name.to_owned()).collect(), library).found
-}
-
-fn read<'a>(text: &str, module: Vec<String>, library: Option<&'a str>) -> Reader<'a> {
-    let mut reader = Reader { module, library, found: BTreeSet::new(), children: Vec::new() };
-    reader.visit_file(&syn::parse_file(text).expect("sources that the compiler takes"));
-    reader
-}
-
-fn src() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
-}
-
-/// The file of a module: `a/b.rs`, or `a/b/mod.rs`.
-fn file_of(module: &[String]) -> PathBuf {
-    let stem = src().join(module.iter().collect::<PathBuf>());
-    [stem.with_extension("rs"), stem.join("mod.rs")].into_iter().find(|file| file.is_file()).expect("the module's file")
-}
-
-/// All uses of rooms by rooms, outside of unit tests. `lib` and `main` count as rooms.
-fn uses_between_rooms() -> Uses {
-    let mut uses = Uses::new();
-    let mut waiting = vec![(vec!["lib".to_owned()], None), (vec!["main".to_owned()], Some("paceline"))];
-    while let Some((module, library)) = waiting.pop() {
-        let file = file_of(&module);
-        let text = fs::read_to_string(&file).unwrap();
-        let root = ["lib", "main"].contains(&module[0].as_str());
-        let reader = read(&text, if root { Vec::new() } else { module.clone() }, library);
-        waiting.extend(reader.children.into_iter().filter(|(_, test)| !test).map(|(child, _)| (child, None)));
-        for (room, line) in reader.found {
-            let place = format!("{}:{line}", file.strip_prefix(src()).unwrap().display());
-            uses.entry((room_of(&module).expect("a module below the root"), room)).or_default().push(place);
-        }
-    }
-    uses
+fn complaints(sources: &Sources, rooms: &[&str], circular: &[&str]) -> Vec<String> {
+    let (modules, uses) = uses_in(sources);
+    let top = modules.iter().filter(|module| module.len() == 1);
+    let homeless = top.filter(|module| !rooms.contains(&module[0].as_str()));
+    let homeless = homeless.map(|module| format!("src/{} is not in the order of tests/walls.rs", module[0]));
+    let gone = rooms.iter().filter(|room| !modules.contains(&vec![room.to_string()]));
+    let gone = gone.map(|room| format!("src/{room} is in the order of tests/walls.rs, but it is not there"));
+    homeless.chain(gone).chain(uses_upwards(&uses, rooms)).chain(circles(&modules, &uses, circular)).collect()
 }
 
 #[test]
-fn rooms_use_only_rooms_below_them() {
-    let uses = uses_between_rooms();
-    assert!(uses.len() > 200, "the sources are not where this test looks");
-    let rooms: Vec<&str> = table::ROOMS.iter().flat_map(|layer| layer.split_whitespace()).collect();
-    let height = |room: &str| rooms.iter().position(|&name| name == room);
-    let mut complaints = Vec::new();
-    for ((room, used), places) in &uses {
-        let places = places.join(", ");
-        match (height(room), height(used)) {
-            (Some(user), Some(used)) if used < user => {}
-            (Some(_), Some(_)) => complaints.push(format!(
-                "`{room}` uses `{used}`, which is above it ({places}): hand it what it needs, or move what both need below"
-            )),
-            (Some(_), None) => complaints.push(format!("`{room}` uses `{used}`, which is no room of the table ({places})")),
-            (None, _) => complaints.push(format!("`{room}` is no room of tests/walls/table.rs ({places})")),
-        }
-    }
-    let used = |room: &str| uses.keys().any(|(user, used)| user == room || used == room);
-    let gone = rooms.iter().filter(|room| !used(room));
-    complaints.extend(gone.map(|room| format!("`{room}` is in tests/walls/table.rs, and no module uses it or is it")));
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+fn rooms_use_only_rooms_below_them_and_modules_no_circles() {
+    let mut all = Sources::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut all);
+    assert!(uses_in(&all).1.len() > 2000, "the sources are not where this test looks");
+    let complaints = complaints(&all, &ROOMS, CIRCULAR);
+    assert!(
+        complaints.is_empty(),
+        "{}\nHand over what is needed, or move what both need below.",
+        complaints.join("\n")
+    );
+}
+
+/// A made-up front.
+fn front(files: &[(&str, &str)]) -> Sources {
+    files.iter().map(|&(file, text)| (file.to_owned(), text.to_owned())).collect()
+}
+
+/// What is complained of in a made-up front, whose rooms are `low` and `high`.
+fn complaints_of(files: &[(&str, &str)]) -> Vec<String> {
+    complaints(&front(files), &["low", "high"], &[])
+}
+
+#[test]
+fn a_made_up_front_without_circles_is_let_pass() {
+    let files = [
+        ("lib.rs", "pub mod high; pub mod low;"),
+        ("main.rs", "fn main() { paceline::high::main() }"),
+        ("low.rs", "pub struct Low; #[cfg(test)] mod tests { use crate::high::first::First; }"),
+        ("high/mod.rs", "mod first; mod second; #[cfg(test)] mod tests; pub fn main() { second::run() }"),
+        ("high/first.rs", "use crate::low::Low; pub struct First(Low);"),
+        ("high/second.rs", "use super::first::First; pub fn run() { super::main() }"),
+        ("high/tests.rs", "use super::second;"),
+    ];
+    assert_eq!(complaints_of(&files), Vec::<String>::new());
+}
+
+#[test]
+fn a_use_of_a_room_above_is_refused() {
+    let files = [
+        ("lib.rs", "pub mod high; pub mod low;"),
+        ("low.rs", "\nuse crate::high::High;"),
+        ("high.rs", "pub struct High;"),
+    ];
+    assert_eq!(complaints_of(&files), ["low.rs:2: `use crate::high::High` - high stands above low"]);
+    let files = [("lib.rs", "pub mod high; pub mod low;"), ("low.rs", "use crate::*;"), ("high.rs", "")];
+    assert_eq!(complaints_of(&files), ["low.rs:1: `use crate::*` - * is no room"]);
+}
+
+#[test]
+fn a_room_that_is_not_in_the_order_is_refused() {
+    let files = [("lib.rs", "pub mod high; mod other;"), ("high.rs", "use crate::other::run;"), ("other.rs", "")];
+    assert_eq!(
+        complaints_of(&files),
+        [
+            "src/other is not in the order of tests/walls.rs",
+            "src/low is in the order of tests/walls.rs, but it is not there",
+            "high.rs:1: `use crate::other::run` - other is no room"
+        ]
+    );
+}
+
+#[test]
+fn a_circle_within_a_folder_is_refused() {
+    let files = [
+        ("lib.rs", "pub mod high; pub mod low;"),
+        ("low.rs", ""),
+        ("high/mod.rs", "mod first; mod second; mod third; mod apart;"),
+        ("high/first.rs", "use super::second::Second;"),
+        ("high/second.rs", "fn f() { crate::high::third::run() }"),
+        ("high/third/mod.rs", "mod deep;"),
+        ("high/third/deep.rs", "use super::super::{apart::Apart, first};"),
+        ("high/apart.rs", "pub struct Apart;"),
+    ];
+    assert_eq!(
+        complaints_of(&files),
+        [
+            "high/third/deep.rs:1: `use crate::high::first` - in high, first uses third, too, itself or by others",
+            "high/second.rs:1: `use crate::high::third::run` - in high, third uses second, too, itself or by others",
+            "high/first.rs:1: `use crate::high::second::Second` - in high, second uses first, too, itself or by others",
+        ]
+    );
+    assert!(complaints(&front(&files), &["low", "high"], &["high"]).is_empty());
+}
+
+#[test]
+fn a_folder_whose_circle_is_gone_leaves_the_list() {
+    let files = [("lib.rs", "pub mod high;"), ("high/mod.rs", "mod first;"), ("high/first.rs", "")];
+    let complaints = complaints(&front(&files), &["high"], &["high"]);
+    assert_eq!(complaints, ["src/high has no circle any more: take it out of tests/walls.rs"]);
+}
+
+/// The rooms that a text uses which is the module `module` in `caching`, or `caching` itself.
+fn rooms_used_by(module: &[&str], text: &str) -> BTreeSet<String> {
+    let found = read(text, module.iter().map(|name| name.to_string()).collect(), None).found;
+    found.into_iter().map(|(path, _)| path[0].clone()).filter(|room| room != "caching").collect()
 }
 
 #[test]
@@ -262,14 +270,15 @@ fn no_way_of_writing_a_path_passes_a_wall() {
         "#[derive(Debug)] struct S { lease: crate::dispatch::Lease }",
         "pub(in crate::dispatch) fn f() {}",
     ] {
-        let found = uses_of(text, &["caching"], None);
-        assert!(found.iter().any(|(room, _)| room == "dispatch"), "{text}: {found:?}");
+        let found = rooms_used_by(&["caching"], text);
+        assert!(found.contains("dispatch"), "{text}: {found:?}");
     }
     for text in ["use crate::*;", "use crate as root;", "use crate::{self as root};", "extern crate self as root;"] {
-        let found = uses_of(text, &["caching"], None);
-        assert!(found.iter().any(|(room, _)| room == EVERYTHING), "{text}: {found:?}");
+        let found = rooms_used_by(&["caching"], text);
+        assert!(found.contains(EVERYTHING), "{text}: {found:?}");
     }
-    assert_eq!(uses_of("fn main() {\n paceline::cli::main() }", &[], Some("paceline")), [("cli".into(), 2)].into());
+    let program = read("fn main() {\n paceline::cli::main() }", Vec::new(), Some("paceline"));
+    assert_eq!(program.found, [(["cli", "main"].map(String::from).into(), 2)].into());
 }
 
 #[test]
@@ -285,34 +294,6 @@ fn what_stays_within_a_room_or_a_test_passes_no_wall() {
         "#[cfg(test)] use crate::dispatch::Lease;",
         "#[cfg(test)] fn f() { crate::dispatch::run(); }",
     ] {
-        assert_eq!(uses_of(text, &["caching", "disk"], None), BTreeSet::new(), "{text}");
+        assert_eq!(rooms_used_by(&["caching", "disk"], text), BTreeSet::new(), "{text}");
     }
-}
-
-#[test]
-fn crates_use_only_the_crates_that_the_table_allows() {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = fs::read_dir(checkout.join("crates")).unwrap().map(|entry| entry.unwrap().path());
-    let mut found = Vec::new();
-    for folder in folders.chain([checkout.join("fuzz")]) {
-        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
-        let manifest: toml_edit::DocumentMut = manifest.parse().unwrap();
-        let mut used = BTreeSet::new();
-        let targets = manifest.get("target").and_then(|all| all.as_table_like());
-        let targets = targets.into_iter().flat_map(|all| all.iter()).filter_map(|(_, item)| item.as_table_like());
-        for table in targets.chain([manifest.as_table() as &dyn toml_edit::TableLike]) {
-            for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
-                let own = table.get(kind).and_then(|all| all.as_table_like()).into_iter().flat_map(|all| all.iter());
-                used.extend(own.filter(|(_, item)| item.get("path").is_some()).map(|(name, _)| name.to_owned()));
-            }
-        }
-        let name = manifest["package"]["name"].as_str().unwrap().to_owned();
-        found.push((name, used.into_iter().collect::<Vec<_>>().join(" ")));
-    }
-    found.sort();
-    let allowed: Vec<_> = table::CRATES.iter().map(|&(name, used)| (name.to_owned(), used.to_owned())).collect();
-    assert_eq!(
-        found, allowed,
-        "the crates of the workspace that each crate uses, and what tests/walls/table.rs allows"
-    );
 }

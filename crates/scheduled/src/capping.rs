@@ -15,16 +15,19 @@ const FIELDS: [HeaderName; 3] =
 /// Akamai's, with times like `1d` from when it has come.
 const EDGE_CONTROL: HeaderName = HeaderName::from_static("edge-control");
 
-/// The times at which the page changes, as the application says (`Paceline-Changes-At`): the first after `now`. What is
-/// no time is passed over.
-pub fn announced(headers: &HeaderMap, now: Millis) -> Option<Millis> {
+/// The times after `now` at which the page changes, as the application says (`Paceline-Changes-At`): the first one first.
+/// What is no time is passed over.
+pub fn announced(headers: &HeaderMap, now: Millis) -> Vec<Millis> {
     let lines = headers.get_all(crate::CHANGES_AT).iter().map(HeaderValue::as_bytes);
     // A date has a comma in it.
     let times = lines.flat_map(|line| match date(line) {
         Some(at) => vec![at],
         None => line.split(|byte| *byte == b',').filter_map(unix_millis).collect(),
     });
-    times.filter(|at| *at > now).min()
+    let mut times: Vec<Millis> = times.filter(|at| *at > now).collect();
+    times.sort_unstable();
+    times.dedup();
+    times
 }
 
 /// `1795780800` or `1795780800.25`.
@@ -233,12 +236,12 @@ mod tests {
     fn what_an_application_announces() {
         let of = |lines: &[&'static str]| {
             let fields: Vec<_> = lines.iter().map(|line| ("paceline-changes-at", *line)).collect();
-            announced(&headers(&fields), NOW).map(|at| at - NOW)
+            announced(&headers(&fields), NOW).into_iter().map(|at| at - NOW).collect::<Vec<_>>()
         };
-        assert_eq!(of(&["1577836860"]), Some(60_000));
-        assert_eq!(of(&["1577836860.25"]), Some(60_250));
-        assert_eq!(of(&["1577836800, 1577836920,1577836860"]), Some(60_000), "the first to come");
-        assert_eq!(of(&["1577836920", "Wed, 01 Jan 2020 00:01:00 GMT"]), Some(60_000));
-        assert_eq!(of(&["soon", "-1", "1e99", "inf", "NaN", ""]), None);
+        assert_eq!(of(&["1577836860"]), [60_000]);
+        assert_eq!(of(&["1577836860.25"]), [60_250]);
+        assert_eq!(of(&["1577836800, 1577836920,1577836860"]), [60_000, 120_000], "the first to come is the first");
+        assert_eq!(of(&["1577836920", "Wed, 01 Jan 2020 00:01:00 GMT", "1577836860"]), [60_000, 120_000]);
+        assert!(of(&["soon", "-1", "1e99", "inf", "NaN", ""]).is_empty());
     }
 }

@@ -1,5 +1,6 @@
-//! Pages that change at a known time: when that is (`when`, `moment`), which pages an owner names (`rule`), what has to
-//! be done and when (`plan`), and for how long other caches may keep a page before the change (`capping`).
+//! Pages that change at a known time: when that is (`when`, `moment`; as the pages say it: `times`), which pages an owner
+//! names (`rule`), what has to be done and when (`plan`), and for how long other caches may keep a page before the change
+//! (`capping`).
 //! It never reads a clock and never waits: the time of day is an argument.
 
 #![deny(clippy::unwrap_used, clippy::expect_used)]
@@ -8,6 +9,7 @@ pub mod capping;
 pub mod moment;
 pub mod plan;
 pub mod rule;
+pub mod times;
 pub mod when;
 
 /// Milliseconds since the Unix epoch by the time of day, or a length of time.

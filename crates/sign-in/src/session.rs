@@ -94,7 +94,7 @@ impl Session {
         Session::since(proof, limits, now, now)
     }
 
-    /// The same session with a new proof. Its lifetime does not begin again. None: the proof is of somebody else.
+    /// This session with a new proof. Its lifetime does not begin again. None: the proof is of somebody else.
     pub fn renewed(&self, proof: NewSession, limits: &Limits, now: UnixMillis) -> Option<Session> {
         let is_same = proof.identity.subject == self.identity.subject && proof.provider == self.provider;
         is_same.then(|| Session::since(proof, limits, self.began, now))

@@ -1,7 +1,7 @@
 //! Small pieces of text both renderings share: durations, signals, lines without control characters.
 //! It never knows what they are about.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 const LINE_BYTES: usize = 4 * 1024;
 
@@ -25,14 +25,9 @@ pub fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// `0.4 ms`, `312 ms`, `4.21 s`.
+/// `0.42 ms`, `312 ms`, `4.21 s`.
 pub fn duration(time: Duration) -> String {
-    match time.as_micros() {
-        0..=9_999 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        10_000..=999_999 => format!("{} ms", time.as_millis()),
-        1_000_000..=59_999_999 => format!("{:.2} s", time.as_secs_f64()),
-        _ => format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
-    }
+    units::millis(time.as_secs_f64() * 1e3)
 }
 
 /// Text without escape sequences and control characters (tabs stay, lines end where they end), bounded.
@@ -66,17 +61,76 @@ pub fn plain(text: &str) -> String {
     out
 }
 
+/// Characters of a line up to which all is shown that Ruby says of an object.
+const OBJECTS: usize = 300;
+
+/// A long line without what its objects hold: `#<Configuration:0x00007f @root=...>` becomes `#<Configuration ...>`. What Ruby
+/// says of a whole application would fill pages, and there may be secrets in it.
+fn without_contents(line: &str) -> Cow<'_, str> {
+    if line.len() <= OBJECTS {
+        return line.into();
+    }
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(start) = rest.find("#<") {
+        let (before, object) = rest.split_at(start);
+        let end = end_of_object(object);
+        let (object, after) = object.split_at(end);
+        let name = object.find([' ', '>']).map_or(object, |at| &object[..at]);
+        let name = name.split_once(":0x").map_or(name, |(name, _)| name);
+        out.push_str(before);
+        out.push_str(name);
+        out.push_str(if object.contains(' ') { " ...>" } else { ">" });
+        rest = after;
+    }
+    out.push_str(rest);
+    out.into()
+}
+
+/// Behind the `>` of an object that begins the text; its end, if there is none.
+fn end_of_object(text: &str) -> usize {
+    let (mut depth, mut before) = (0, ' ');
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' if before == '#' => depth += 1,
+            // Not that of `:key=>value`.
+            '>' if before != '=' && before != '-' => depth -= 1,
+            _ => {}
+        }
+        before = c;
+        if depth == 0 && c == '>' {
+            return at + 1;
+        }
+    }
+    text.len()
+}
+
 /// The lines of a text without control characters, blank ones at both ends dropped.
 pub fn plain_lines(text: &str) -> Vec<String> {
-    let lines: Vec<String> = text.trim_end().lines().map(plain).collect();
+    let lines: Vec<String> = text.trim_end().lines().map(|line| plain(&without_contents(line))).collect();
     lines.into_iter().skip_while(|line| line.trim().is_empty()).collect()
 }
 
-/// The cause, when the message has not told it already.
-pub fn cause_beyond(message: &str, cause: Option<&str>) -> Option<String> {
-    let cause = cause.filter(|cause| !cause.is_empty())?;
-    let words = cause.split_once(": ").map_or(cause, |(_, words)| words).trim();
-    (!message.contains(words)).then(|| plain_lines(cause).join("\n"))
+/// Between a cause and its own one in a report.
+const CAUSED_BY: &str = "\ncaused by ";
+
+/// An exception's cause, the cause's cause, and so on: `KeyError: key not found`.
+pub fn causes(told: Option<&str>) -> impl Iterator<Item = &str> {
+    told.unwrap_or_default().split(CAUSED_BY).filter(|cause| !cause.is_empty())
+}
+
+/// The causes, as far as the message has not told them already.
+pub fn cause_beyond(message: &str, told: Option<&str>) -> Option<String> {
+    let mut said = message.to_string();
+    let mut kept = Vec::new();
+    for cause in causes(told) {
+        let words = cause.split_once(": ").map_or(cause, |(_, words)| words).trim();
+        if !said.contains(words) {
+            kept.push(plain_lines(cause).join("\n"));
+            said.push_str(cause);
+        }
+    }
+    (!kept.is_empty()).then(|| kept.join(CAUSED_BY))
 }
 
 /// What a report's further text says that its message has not said: Ruby 3.2 repeats the message there, and Bundler
@@ -154,11 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_the_unit_that_reads_well() {
-        for (us, text) in
-            [(0, "0.0 ms"), (412, "0.4 ms"), (312_400, "312 ms"), (4_210_000, "4.21 s"), (130_000_000, "2 min 10 s")]
-        {
-            assert_eq!(duration(Duration::from_micros(us)), text);
+    fn what_objects_hold_is_left_out_of_long_lines() {
+        let inside = "@key=\"hunter2\", @hash={:a=>#<Pathname:/srv/app>, :b=>#<B:0x01 @c=#<C ...>>}, ".repeat(5);
+        let shown = |text: &str| plain_lines(text).join("\n");
+        let long = format!("undefined method `x' for #<Rails::Configuration:0x00007f {inside}>\nDid you mean? y");
+        assert_eq!(shown(&long), "undefined method `x' for #<Rails::Configuration ...>\nDid you mean? y");
+        let cut = format!("for #<A:0x1 {inside}");
+        assert_eq!(shown(&cut), "for #<A ...>");
+        let two = format!("{} #<A:0x1> and #<B:0x2 @a=1> end", "word ".repeat(60));
+        assert!(shown(&two).ends_with("word  #<A> and #<B ...> end"), "{}", shown(&two));
+        assert_eq!(shown("for #<A:0x1 @a=1>"), "for #<A:0x1 @a=1>");
+    }
+
+    #[test]
+    fn a_chain_of_causes_is_told_without_what_was_said() {
+        for (told, expected) in [
+            (None, None),
+            (Some(""), None),
+            (Some("A::B: no such table: x"), None),
+            (Some("KeyError: K"), Some("KeyError: K")),
+            (Some("E: no such table: x\ncaused by KeyError: K\nmore\ncaused by F: K"), Some("KeyError: K\nmore")),
+            (Some("E: one\ncaused by F: two"), Some("E: one\ncaused by F: two")),
+        ] {
+            assert_eq!(cause_beyond("A::B: no such table: x", told).as_deref(), expected);
         }
     }
 }

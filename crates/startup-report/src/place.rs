@@ -23,7 +23,7 @@ impl Root {
         Root { named: root.to_path_buf(), real, read_as: RunAs::unless_root() }
     }
 
-    /// The same, of which source is read with these rights. None: none is.
+    /// This root, of which source is read with these rights. None: none is.
     pub fn read_as(self, read_as: Option<RunAs>) -> Root {
         Root { read_as, ..self }
     }

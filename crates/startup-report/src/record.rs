@@ -2,7 +2,7 @@
 //! It never asks the clock: every time is handed in.
 
 use super::{
-    phrases::{duration, plain, signal_name},
+    phrases::{duration, plain, plain_lines, signal_name},
     place::{place, Root},
     Failure, StartupReport, Step, StepRecord,
 };
@@ -119,6 +119,11 @@ impl StartupReport {
         self.output.drain(..drop);
     }
 
+    /// The line with which Ruby's own report of its crash begins.
+    pub fn crash(&self) -> Option<&str> {
+        self.output.iter().find(|line| line.contains(": [BUG] ")).map(String::as_str)
+    }
+
     /// The step that failed: the one still open, or the one that would have come next.
     pub fn failed_step(&self) -> Option<Step> {
         self.failure.as_ref()?;
@@ -214,7 +219,7 @@ fn is_filler_of_crash(line: &str) -> bool {
 /// The first line of a message, and the next one where it only announces that: `Cannot load database configuration:`.
 fn first_words(message: &str) -> String {
     let mut words = String::new();
-    for line in message.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in plain_lines(message).iter().map(|line| line.trim()).filter(|line| !line.is_empty()) {
         words = if words.is_empty() { line.to_string() } else { format!("{words} {line}") };
         if !line.ends_with(':') {
             break;
@@ -243,7 +248,7 @@ mod tests {
             marks,
             [Mark::Done(ms(0)), Mark::Skipped, Mark::Failed, Mark::NotReached, Mark::NotReached, Mark::NotReached]
         );
-        assert_eq!(report.summary(), format!("shop did not start (boot): not ready after 1 min 0 s [{}]", report.id));
+        assert_eq!(report.summary(), format!("shop did not start (boot): not ready after 1 min [{}]", report.id));
         assert_eq!(report.id.len(), 8);
     }
 

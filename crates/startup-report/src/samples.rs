@@ -80,6 +80,19 @@ fn the_terminal_shows_every_part_without_control_characters() {
 }
 
 #[test]
+fn a_crash_is_shown_from_its_beginning() {
+    let mut report = StartupReport::new("brewery", "/srv/brewery", "production");
+    for line in ["hello", "/srv/brewery/x.rb:1: [BUG] Segmentation fault at 0x01"] {
+        report.push_output(line);
+    }
+    (0..50).for_each(|n| report.push_output(format!("c:{n:04} p:---- METHOD /srv/brewery/x.rb")));
+    report.fail(Failure::Exited { status: None, signal: Some(6), who: "preloader".into() });
+    let shown = text::render_with(&report, false, &RAILS);
+    assert!(shown.contains("lines)\n  /srv/brewery/x.rb:1: [BUG] Seg"), "{shown}");
+    assert!(shown.contains("c:0018") && !shown.contains("c:0019") && !shown.contains("  hello"), "{shown}");
+}
+
+#[test]
 fn the_browser_shows_every_part_escaped() {
     let report = failed(&root("html"));
     let page = html::development_html_with(&report, &RAILS);

@@ -184,15 +184,19 @@ impl Page {
     }
 
     fn output(&mut self, report: &StartupReport) {
-        let Some(skipped) = (!report.output.is_empty()).then(|| report.output.len().saturating_sub(OUTPUT_SHOWN))
-        else {
+        if report.output.is_empty() {
             return;
-        };
-        self.title(&match skipped {
-            0 => "What the app printed".to_string(),
+        }
+        // Ruby tells the worst first when it crashes.
+        let crash = report.output.iter().position(|line| Some(line.as_str()) == report.crash());
+        let skipped = crash.unwrap_or_else(|| report.output.len().saturating_sub(OUTPUT_SHOWN));
+        self.title(&match (skipped, crash) {
+            (_, Some(_)) => format!("What Ruby printed when it crashed (first {OUTPUT_SHOWN} lines)"),
+            (0, None) => "What the app printed".to_string(),
             _ => format!("What the app printed (last {OUTPUT_SHOWN} lines)"),
         });
-        report.output.iter().skip(skipped).for_each(|line| self.line(&format!("  {}", plain(line))));
+        let lines = report.output.iter().skip(skipped).take(OUTPUT_SHOWN);
+        lines.for_each(|line| self.line(&format!("  {}", plain(line))));
     }
 
     fn backtrace(&mut self, frames: &[Frame]) {

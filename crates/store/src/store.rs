@@ -85,7 +85,7 @@ const PAGES_BETWEEN_LOOKS: usize = 1024;
 struct Readers {
     count: Mutex<Count>,
     changed: Condvar,
-    /// The same number, for who must not wait.
+    /// The number for those who must not wait.
     begun: AtomicUsize,
     /// Outlives the last of them.
     in_use: InUse,
@@ -294,7 +294,7 @@ impl Store {
         self.commit_if(&[], changes, sync).map(|_| ())
     }
 
-    /// The same if all records of `expected` are still so. Otherwise nothing is written, and it returns false. So no
+    /// Commits if all records of `expected` are still so. Otherwise nothing is written, and it returns false. So no
     /// lock is needed between reading and writing what depends on it.
     pub fn commit_if(&self, expected: &[Expected<'_>], changes: &[Change<'_>], sync: bool) -> Result<bool, Error> {
         if self.readers.in_use.read_only {

@@ -3,6 +3,7 @@
 
 use std::{env, fs, path::PathBuf};
 
+use fastrand::Rng;
 use paceline_store::{Change, Kind, Options, Store};
 
 struct Folder(PathBuf);
@@ -13,18 +14,6 @@ impl Drop for Folder {
     }
 }
 
-/// xorshift64*: the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % most
-    }
-}
-
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -32,13 +21,13 @@ fn number(name: &str, default: u64) -> u64 {
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Several levels, values on pages of their own, and free pages.
-fn make(path: &std::path::Path, random: &mut Random) -> Records {
+fn make(path: &std::path::Path, random: &mut Rng) -> Records {
     let store = Store::open(path, &Options::default()).unwrap();
     for round in 0..4u8 {
         let values: Vec<(Vec<u8>, Vec<u8>)> = (0..150)
             .map(|_| {
-                let length = [0, 20, 300, 9000][random.below(4)];
-                (format!("key {:03}", random.below(400)).into_bytes(), vec![round; length])
+                let length = [0, 20, 300, 9000][random.usize(..4)];
+                (format!("key {:03}", random.usize(..400)).into_bytes(), vec![round; length])
             })
             .collect();
         let changes: Vec<Change<'_>> = values
@@ -72,30 +61,30 @@ fn damage_anywhere_is_named_or_makes_no_difference() {
     let (count, seed) = (number("COUNT", 400), number("SEED", 7));
     let folder = Folder(env::temp_dir().join(format!("paceline-store-damage-{}", std::process::id())));
     fs::create_dir_all(&folder.0).unwrap();
-    let mut random = Random(seed | 1 << 40);
+    let mut random = Rng::with_seed(seed);
     let path = folder.0.join("records");
     let records = make(&path, &mut random);
     let sound = fs::read(&path).unwrap();
     let mut outcomes = [0; 3];
     for trial in 0..count {
         let mut damaged = sound.clone();
-        match if trial == 0 { 6 } else { random.below(6) } {
+        match if trial == 0 { 6 } else { random.usize(..6) } {
             // Heads and the beginnings of pages are what everything depends on.
-            0 => damaged[random.below(200)] ^= 1 << random.below(8),
-            1 => damaged[4096 + random.below(200)] = random.below(256) as u8,
+            0 => damaged[random.usize(..200)] ^= 1 << random.usize(..8),
+            1 => damaged[4096 + random.usize(..200)] = random.usize(..256) as u8,
             2 => {
-                let at = random.below(sound.len() / 4096) * 4096 + random.below(64);
-                damaged[at] = random.below(256) as u8;
+                let at = random.usize(..sound.len() / 4096) * 4096 + random.usize(..64);
+                damaged[at] = random.usize(..256) as u8;
             }
             3 => {
-                let at = random.below(sound.len());
-                damaged[at] ^= 1 << random.below(8);
+                let at = random.usize(..sound.len());
+                damaged[at] ^= 1 << random.usize(..8);
             }
             4 => {
-                let (from, to) = (random.below(sound.len() / 512) * 512, random.below(sound.len() / 512) * 512);
+                let (from, to) = (random.usize(..sound.len() / 512) * 512, random.usize(..sound.len() / 512) * 512);
                 damaged.copy_within(from..from + 512, to);
             }
-            5 => damaged.truncate(random.below(sound.len() + 1)),
+            5 => damaged.truncate(random.usize(..sound.len() + 1)),
             // It is sound, that is.
             _ => {}
         }

@@ -27,7 +27,7 @@ pub fn acting<T>(run_as: &RunAs, act: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The same as an account that the kernel may refuse us; it has not been called then.
+/// Acts as an account that the kernel may refuse us; `act` has not been called then.
 pub(crate) fn try_acting<T>(account: &Account, act: impl FnOnce() -> T) -> io::Result<T> {
     let _back = As::new(account)?;
     Ok(act())

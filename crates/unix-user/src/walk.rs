@@ -30,7 +30,7 @@ pub struct ResolvedPath {
     /// What it leads to, opened with O_PATH. It is no link.
     pub entry: OwnedFd,
     pub stat: Stat,
-    /// The same without links.
+    /// The path without links.
     pub path: PathBuf,
     steps: Vec<Step>,
 }

@@ -211,7 +211,7 @@ const fn written_for<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// The same for characters beyond ASCII, if it is not what they are.
+/// What is written for a character beyond ASCII, if it is not what it is.
 const fn instead_of(text: &[u8]) -> Option<(usize, &'static [u8])> {
     match *text {
         [0xC2, byte @ 0x80..=0x9F, ..] => Some((2, WINDOWS_1252[(byte & 0x1F) as usize].as_bytes())),
@@ -245,7 +245,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// The same by characters, the plain way.
+    /// What is to be written, made by characters, the plain way.
     fn meant(place: Place, text: &str) -> String {
         text.chars()
             .map(|character| match character {

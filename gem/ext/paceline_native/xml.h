@@ -141,22 +141,10 @@ VALUE xml_attribute_by_ruby(const xml_builder *builder, VALUE value);
 
 /* The element `name` (a String) with what Builder's tag! takes, and the block of this call. */
 VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv);
-/* Whether `value` is a String that is what it says, and stays so while the target is written to. */
-bool xml_is_steady(const xml_builder *builder, VALUE value);
 /* Writes one attribute. `out` is open before and after; it is not while Ruby code runs. */
 void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE value);
-/* Yields self one level deeper and then writes the end tag, however the block ends. The name is `length` bytes of the String `holder`,
- * which nobody changes, from `at` on. */
-void xml_nest(VALUE self, xml_builder *builder, VALUE holder, long at, long length);
-/* What an argument of an element is as text: a String, or an Integer to be written in digits. May run Ruby code. */
-VALUE xml_text_of(const xml_builder *builder, VALUE value);
-/* Whether a first argument is taken for a namespace: a Symbol, or what calls itself one. */
-bool xml_is_namespace(VALUE value);
 /* Text as Builder keeps it from an argument: a String of its own. Raises TypeError for what can't be appended to a String. */
 VALUE xml_copy(VALUE text);
 void xml_init_element(void);
-
-/* xml_emit.c */
-void xml_init_emit(VALUE native);
 
 #endif

@@ -277,5 +277,4 @@ void paceline_init_xml(VALUE native) {
     rb_define_singleton_method(native, "forget_xml_mode", xml_forget_mode, 0);
     rb_define_singleton_method(native, "take_xml", take_xml, 1);
     xml_init_out(native);
-    xml_init_emit(native);
 }

@@ -12,8 +12,7 @@ typedef struct {
 static ID id_level, id_target, id_kind_of;
 
 typedef struct {
-    VALUE self, holder;
-    long at, length;
+    VALUE self, name;
 } nesting;
 
 /* `name="value"` by Ruby's own means, for what cannot be put natively. As in Builder it is one piece, or nothing if that fails. */
@@ -21,14 +20,15 @@ static void append_attribute(xml_builder *builder, VALUE key, VALUE value) {
     rb_str_concat(builder->target, xml_pair_by_ruby(key, rb_utf8_str_new(&builder->quote, 1), value));
 }
 
-bool xml_is_steady(const xml_builder *builder, VALUE value) {
+/* Whether `value` is a String that is what it says, and stays so while the target is written to. */
+static bool is_steady(const xml_builder *builder, VALUE value) {
     return RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target;
 }
 
 /* Whether an attribute is written without running app code. */
 static bool is_ready(const xml_builder *builder, VALUE key, VALUE value) {
-    return (SYMBOL_P(key) || xml_is_steady(builder, key)) &&
-           (NIL_P(value) || FIXNUM_P(value) || SYMBOL_P(value) || xml_is_steady(builder, value));
+    return (SYMBOL_P(key) || is_steady(builder, key)) &&
+           (NIL_P(value) || FIXNUM_P(value) || SYMBOL_P(value) || is_steady(builder, value));
 }
 
 void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE value) {
@@ -110,8 +110,9 @@ VALUE xml_copy(VALUE text) {
     return rb_str_concat(rb_utf8_str_new(NULL, 0), text);
 }
 
-VALUE xml_text_of(const xml_builder *builder, VALUE value) {
-    if (FIXNUM_P(value) || xml_is_steady(builder, value)) return value;
+/* What an argument of an element is as text: a String, or an Integer to be written in digits. May run Ruby code. */
+static VALUE text_of(const xml_builder *builder, VALUE value) {
+    if (FIXNUM_P(value) || is_steady(builder, value)) return value;
     if (SYMBOL_P(value)) return rb_sym2str(value);
     value = rb_funcallv_public(value, xml_id_to_s, 0, NULL);
     if (value == builder->target) return rb_str_dup(value);
@@ -119,7 +120,8 @@ VALUE xml_text_of(const xml_builder *builder, VALUE value) {
     return RB_TYPE_P(value, T_STRING) ? value : xml_copy(value);
 }
 
-bool xml_is_namespace(VALUE value) {
+/* Whether a first argument is taken for a namespace: a Symbol, or what calls itself one. */
+static bool is_namespace(VALUE value) {
     if (SYMBOL_P(value)) return true;
     if (SPECIAL_CONST_P(value) || rb_method_basic_definition_p(CLASS_OF(value), id_kind_of)) return false;
     return RTEST(rb_funcallv_public(value, id_kind_of, 1, &rb_cSymbol));
@@ -137,7 +139,7 @@ static VALUE lower_level(VALUE data) {
 static VALUE end_by_hooks(VALUE data) {
     nesting *at = (nesting *)data;
     rb_funcall(at->self, rb_intern("_indent"), 0);
-    rb_funcall(at->self, rb_intern("_end_tag"), 1, rb_str_intern(rb_str_subseq(at->holder, at->at, at->length)));
+    rb_funcall(at->self, rb_intern("_end_tag"), 1, rb_str_intern(at->name));
     return rb_funcall(at->self, rb_intern("_newline"), 0);
 }
 
@@ -155,7 +157,7 @@ static VALUE end_nesting(VALUE data) {
         xml_open(&out, builder->target);
         xml_put_indent(&out, builder);
         xml_put(&out, "</", 2);
-        xml_put(&out, RSTRING_PTR(at->holder) + at->at, at->length);
+        xml_put_string(&out, at->name);
         xml_put_char(&out, '>');
         xml_put_newline(&out, builder);
         xml_close(&out);
@@ -166,12 +168,13 @@ static VALUE end_nesting(VALUE data) {
     return Qnil;
 }
 
-void xml_nest(VALUE self, xml_builder *builder, VALUE holder, long at, long length) {
-    nesting here = {self, holder, at, length};
+/* Yields self one level deeper and then writes the end tag, however the block ends. Nobody changes the String `name`. */
+static void nest(VALUE self, xml_builder *builder, VALUE name) {
+    nesting here = {self, name};
     xml_follow(self, builder);
     xml_set_level(self, builder, builder->level + 1);
     rb_ensure(yield_self, (VALUE)&here, end_nesting, (VALUE)&here);
-    RB_GC_GUARD(holder);
+    RB_GC_GUARD(name);
 }
 
 /* An element whose name is not UTF-8. */
@@ -188,7 +191,7 @@ static VALUE named_by_ruby(VALUE self, xml_builder *builder, VALUE name, int arg
 VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv) {
     VALUE attributes = Qnil, text = Qnil;
     bool own = false, has_text = false, has_block = rb_block_given_p();
-    if (argc > 0 && xml_is_namespace(argv[0])) {
+    if (argc > 0 && is_namespace(argv[0])) {
         name = rb_str_append(rb_str_cat(rb_str_dup(name), ":", 1), rb_obj_as_string(argv[0]));
         if (!xml_is_utf8(name)) return named_by_ruby(self, builder, name, argc - 1, argv + 1);
         argc--;
@@ -211,7 +214,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
             else rb_funcall(attributes, rb_intern("merge!"), 1, arg);
         } else {
             if (has_text) text = xml_copy(FIXNUM_P(text) ? rb_fix2str(text, 10) : text);
-            VALUE next = xml_text_of(builder, arg);
+            VALUE next = text_of(builder, arg);
             text = has_text ? rb_str_concat(text, FIXNUM_P(next) ? rb_fix2str(next, 10) : next) : next;
             has_text = true;
         }
@@ -230,7 +233,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
         xml_put_char(&out, '>');
         xml_put_newline(&out, builder);
         xml_close(&out);
-        xml_nest(self, builder, name, 0, RSTRING_LEN(name));
+        nest(self, builder, name);
         if (builder->mode == XML_GENERIC) return rb_ivar_get(self, id_target);
     } else if (!has_text) {
         xml_put(&out, "/>", 2);

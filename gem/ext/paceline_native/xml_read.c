@@ -1,4 +1,4 @@
-/* Paceline::Native::XmlReading: a document that crates/xml has read, and the Ruby objects that are made of it. Twin and caller:
+/* Paceline::Native::XmlReading: a document that crates/xml has read, and the Ruby objects that are made of it. Caller:
  * lib/paceline/xml/reading.rb. What is read lives in memory of Rust's until it is built or forgotten. Rust never calls Ruby, so an
  * exception that Ruby raises here leaves nothing of Rust's half done. */
 #include "xml.h"

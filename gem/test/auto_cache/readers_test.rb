@@ -54,7 +54,9 @@ class AutoCacheReadersTest < Paceline::Test
   end
 
   def test_what_is_not_installed_counts
-    %w[/srv/rails/engines/blog/app/helpers/menu.rb /srv/rack/shop/lib/x.rb /home/pg/timeout.rb].each { |path| assert_equal :library, kind(path), path }
+    %w[/srv/rails/engines/blog/app/helpers/menu.rb /srv/rack/shop/lib/x.rb /home/pg/timeout.rb /rails/engines/blog/app/helpers/menu.rb /rails-7.1/blog/menu.rb /pg/x.rb].each do |path|
+      assert_equal :library, kind(path), path
+    end
   end
 
   def test_rails_reads_for_the_application

@@ -37,6 +37,46 @@ class FailureTest < Minitest::Test
     end
   end
 
+  def raised
+    yield
+  rescue StandardError => e
+    e
+  end
+
+  # What Ruby says in the same words.
+  def test_variables_and_keys_of_hashes
+    assert_equal "", told(raised { ENV.fetch("NO_SUCH_VARIABLE") })["detail"].sub(/.*\(KeyError\)\z/m, "")
+    assert_equal "looked up in: Hash", told(raised { {}.fetch("NO_SUCH_VARIABLE") })["detail"].lines.last
+    assert_equal "", told(raised { raise KeyError, "key not found: \"X\"" })["detail"]
+  end
+
+  def test_constants_of_what_has_no_name
+    error = raised { Object.new.instance_eval("Breweryy", __FILE__, __LINE__) }
+    assert_equal "uninitialized constant Breweryy", told(error)["message"].lines.first.chomp
+  end
+
+  # Since Ruby 3.2 an exception gives its line on request.
+  def test_lines_of_gems_are_not_pointed_into
+    skip "this Ruby says it in the message" unless Exception.method_defined?(:detailed_message)
+    Dir.mktmpdir do |dir|
+      File.write(File.join(dir, "shop.rb"), "nil.hops\n")
+      error = raised { load File.join(dir, "shop.rb") }
+      details = [dir, "/srv/app"].map { |root| Paceline::Server::Failure.new(error, step: "boot", root: root).to_h["detail"] }
+      assert_equal [true, false], details.map { |detail| detail.include?("^^^^^") }
+    end
+  end
+
+  def test_a_chain_of_causes
+    chain = raised do
+      raised { raise "one" }.then { |one| raise ArgumentError, "two", cause: one }
+    rescue ArgumentError
+      raise "three"
+    end
+    assert_equal "ArgumentError: two\ncaused by RuntimeError: one", told(chain)["cause"]
+    long = (1..9).inject(nil) { |cause, n| raised { raise n.to_s, cause: cause } }
+    assert_equal "8\n7\n6\n5\n4", told(long)["cause"].gsub(/(caused by )?RuntimeError: /, "")
+  end
+
   def test_cause_in_another_encoding
     begin
       raise BINARY

@@ -79,7 +79,7 @@ class PreloaderTest < Paceline::Test
       assert_equal F::LOADED, front.await_start.type
       worker = front.fork_worker
       pairs = worker.await(F::WORKER_FAILED).pairs
-      assert_equal ["boot", "RuntimeError", "too late"], pairs.values_at("step", "class", "message")
+      assert_equal ["boot", "RuntimeError", "too late", RUBY_VERSION], pairs.values_at("step", "class", "message", "ruby")
       assert_equal [worker.pid.to_s, "1"], front.control.await(F::EXITED).fields
     end
   end

@@ -2,9 +2,9 @@
 
 require "helper"
 
-# In development the front is told which exception the application's own error page is about.
+# The front is told which exception the application's own error page is about.
 class RaisedTest < Paceline::Test
-  # As Sinatra does, and as Rails does by DebugExceptions.
+  # As Sinatra does, and as Rails does by DebugExceptions and, for its public pages, by ShowExceptions.
   APP = <<~'RUBY'
     module ActionDispatch
       class DebugExceptions
@@ -25,6 +25,7 @@ class RaisedTest < Paceline::Test
       when "/rails"
         env["action_dispatch.show_detailed_exceptions"] = true
         ActionDispatch::DebugExceptions.interceptor&.call(Request.new(env), error)
+      when "/public" then env["action_dispatch.exception"] = error
       when "/hidden" then ActionDispatch::DebugExceptions.interceptor&.call(Request.new(env), error)
       when "/sinatra", "/fine" then env["sinatra.error"] = error
       end
@@ -53,10 +54,13 @@ class RaisedTest < Paceline::Test
       assert_equal ["KeyError", 'key not found: "SMTP_HOST"'], answer.error.values_at("class", "message")
       assert_match(/\AArgumentError: invalid value/, answer.error["cause"])
     end
-    answers("development", "/hidden", "/fine", "/").each { |answer| assert_equal [F::RESPONSE], answer.types }
+    answers("development", "/hidden", "/public", "/fine", "/").each { |answer| assert_equal [F::RESPONSE], answer.types }
   end
 
-  def test_no_other_environment_tells_it
-    answers("production", "/rails", "/sinatra").each { |answer| assert_equal [F::RESPONSE], answer.types }
+  def test_in_production_public_pages_come_with_it_for_the_log
+    answers("production", "/public", "/sinatra").each do |answer|
+      assert_equal [[F::RAISED, F::RESPONSE], "KeyError", "a page"], [answer.types, answer.error["class"], answer.body]
+    end
+    answers("production", "/rails", "/fine", "/").each { |answer| assert_equal [F::RESPONSE], answer.types }
   end
 end

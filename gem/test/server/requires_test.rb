@@ -36,6 +36,8 @@ class RequiresTest < Minitest::Test
     "server/shadow/conversation.rb" => ["json"],
     "server/shadow/delivery.rb" => ["socket.so"],
     "server/shadow/evidence/postgresql_scan.rb" => ["json"],
+    "server/shadow/evidence/visitor.rb" => ["securerandom"],
+    "server/shadow/guards/mysql.rb" => ["strscan"],
     "server/shadow/guards/postgresql_statements.rb" => ["strscan"],
     "server/shadow/load.rb" => ["socket.so", "stringio"],
     "server/shadow/outbound.rb" => ["socket.so"],

@@ -1,41 +1,14 @@
 # The automatic page cache in mode "watch": what it says a cache would have answered, of an application with a database.
 require "json"
 require_relative "../support/asking"
+require_relative "../support/beers"
 require_relative "../support/scenario"
 
 class CacheAutoTest < Minitest::Test
   include Scenario
   include Asking
 
-  APP = <<~RUBY.freeze
-    require "active_record"
-    require "rack"
-    ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: File.join(__dir__, "shop.sqlite3"), pool: 5, timeout: 10_000)
-    ActiveRecord::Schema.verbose = false
-    class Beer < ActiveRecord::Base; end
-    unless Beer.table_exists?
-      ActiveRecord::Schema.define do
-        create_table(:beers) { |t| t.string :name, default: "x" }
-      end
-      1.upto(3) { |id| Beer.create!(id: id, name: "Pils") }
-    end
-
-    # By descriptors alone, which nobody sees.
-    PASS = ->(word) {
-      %w[arrived w barrier r].each_slice(2) do |name, mode|
-        pipe = IO.new(IO.sysopen(File.join(__dir__, name), mode), mode)
-        mode == "w" ? pipe.write(word) : pipe.read
-        pipe.close
-      end
-    }
-
-    # Waits for the test between the announcement of a write and its COMMIT.
-    HELD = Class.new do
-      def start(_, _, payload) = Thread.current[:held] && payload[:sql].match?(/commit/i) && PASS.call(Process.pid.to_s)
-      def finish(*) = nil
-    end
-    ActiveSupport::Notifications.subscribe("sql.active_record", HELD.new)
-
+  APP = (BEERS + <<~RUBY).freeze
     COUNTS = Hash.new(0)
     STREAM = Class.new do
       def each

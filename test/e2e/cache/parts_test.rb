@@ -24,7 +24,7 @@ class CachePartsTest < Minitest::Test
 
   # In the page cache by RFC 9111, by a rule, and by the automatic page cache.
   def test_a_part_is_never_given_for_the_page
-    @dir = app("config.ru" => APP, "paceline.toml" => "[auto_cache]\nmode = \"serve\"\n[[cache]]\npath = \"/ruled/*\"\nttl = \"60s\"\n")
+    @dir = app("config.ru" => APP, "paceline.toml" => "[auto_cache]\nmode = \"serve\"\n[[cache]]\npath = \"/ruled/*\"\nttl = \"60s\"\nignore_cookies = []\n")
     @server = serve(@dir, "-w", "1", env: { "XDG_STATE_HOME" => File.join(@dir, "state") })
     %w[/public /ruled /learned].each do |kind|
       Net::HTTP.start("127.0.0.1", @server.port, read_timeout: PATIENCE) do |http|

@@ -49,6 +49,7 @@ class CacheScheduledTest < Minitest::Test
       when "/user" then return [200, head, ["\#{Time.now < SALE ? "before" : "after"} \#{env["HTTP_X_FORWARDED_USER"] || "nobody"}"]]
       when "/failing"
         raise "the database is away" if File.exist?(File.join(__dir__, "away"))
+      when "/telling" then raise "no such customer: 4711"
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
       language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
@@ -75,9 +76,9 @@ class CacheScheduledTest < Minitest::Test
     @clock.set((@sale - Time.now).ceil + seconds)
   end
 
-  def start(**options)
+  def start(*arguments, **options)
     env = @clock.env.merge("SALE" => @sale.to_i.to_s, "XDG_STATE_HOME" => File.join(@dir, "state"))
-    @server = serve(@dir, "-w", "1", "--access-log-format", "combined", env: env, **options)
+    @server = serve(@dir, "-w", "1", "--access-log-format", "combined", *arguments, env: env, **options)
   end
 
   def get(path, headers = {}) = @server.get(path, headers)
@@ -378,6 +379,17 @@ class CacheScheduledTest < Minitest::Test
     seen
   ensure
     clients.compact.each(&:close)
+  end
+
+  # The link is for anybody; what the application raises is for those who read its log.
+  def test_a_link_to_a_preview_that_fails_tells_nothing_of_the_application
+    start("-e", "production")
+    link, status = command(@server, "preview", "/telling", "--at", @sale.strftime("%Y-%m-%d %H:%M:01 UTC"), "--link", env: @clock.env)
+    assert_equal 0, status, link
+    answer = get(link.strip)
+    assert_equal "409", answer.code
+    refute_match(/4711|RuntimeError|config\.ru/, answer.body)
+    @server.wait_for(/preview: .*no such customer: 4711/)
   end
 
   def test_a_preview_and_a_link_to_it

@@ -91,6 +91,15 @@ class ClosedEverywhereTest < Minitest::Test
     assert_equal [200] * 2, statuses
   end
 
+  # Longer than any that a server writes: it can't be read, and so is no version.
+  def test_a_version_without_end_is_replaced
+    fronts(2)
+    maintenance(@fronts[0], "on", "--cluster")
+    @valkey.cli("HSET", "{paceline:shop}:closed", "version", "9" * 1000)
+    assert_equal 0, maintenance(@fronts[1], "off", "--cluster").last
+    assert_equal [200] * 2, statuses
+  end
+
   def test_neither_opens_what_the_other_has_closed
     fronts(2)
     first, second = @fronts

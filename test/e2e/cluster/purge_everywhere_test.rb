@@ -276,10 +276,12 @@ class PurgeEverywhereTest < Minitest::Test
   # What another program has written there: an entry with a number that no other can follow, numbers that are none, values of another kind.
   def test_purges_go_on_after_somebody_has_spoiled_the_journal
     fronts(2)
-    journal, last = %w[journal end].map { |name| "{paceline:shop}:#{name}" }
+    journal, last, members, restart = %w[journal end members restart].map { |name| "{paceline:shop}:#{name}" }
     spoils = {
       "a number that none can follow" => -> { @valkey.cli("XADD", journal, "18446744073709551615-0", "order", "{}") },
       "no number" => -> { @valkey.cli("HSET", last, "number", "many") },
+      "a number beyond all" => -> { @valkey.cli("HSET", last, "number", "9" * 20) },
+      "an order until no time" => -> { @valkey.cli("HSET", restart, "to", @valkey.cli("HKEYS", members).lines(chomp: true).first, "until", "many") },
       "a string for the journal" => -> { @valkey.cli("SET", journal, "spoiled") },
       "a string for its end" => -> { @valkey.cli("SET", last, "spoiled") },
       "a mark without end" => -> { @valkey.cli("HSET", last, "mark", "x" * 100_000) }
@@ -292,6 +294,28 @@ class PurgeEverywhereTest < Minitest::Test
       @fronts.each { |front| eventually("a new page after #{name}") { page(front, "/a").first > before[front]["/a"] } }
     end
   end
+
+  # What a program that may write to Valkey puts there is as long as it likes. No server holds it in memory, and purges go on.
+  def test_entries_without_end_are_not_read
+    fronts(2)
+    journal = "{paceline:shop}:journal"
+    purge(@fronts[0], "http://shop.test/a")
+    # What is no text is beside it, and is short enough to be read.
+    long = "return redis.call('XADD', KEYS[1], ARGV[1], 'order', string.rep('x', 90000000), 'mark', 'm', 'from', '\\255', 'more', string.rep('y', 30000000))"
+    before = fill("/a")
+    peaks = @fronts.map { |front| peak(front) }
+    @valkey.cli("EVAL", long, "1", journal, "2-0")
+    @fronts.zip(peaks) do |front, peak|
+      eventually("a new page") { page(front, "/a").first > before[front]["/a"] }
+      assert_operator peak(front) - peak, :<, 30_000, "kilobytes of memory"
+    end
+    before = fill("/a")
+    eventually("a purge that all have confirmed") { purge(@fronts[0], "http://shop.test/a").last.zero? }
+    @fronts.each { |front| eventually("a new page after a purge") { page(front, "/a").first > before[front]["/a"] } }
+  end
+
+  # Most memory that it ever had, kilobytes.
+  def peak(front) = File.read("/proc/#{front.pid}/status")[/VmHWM:\s+(\d+)/, 1].to_i
 
   def test_a_server_alone_says_so
     alone = serve(app("paceline.toml" => "[[site]]\nupstream = \"#{@origin.url}\"\n"), ready: false)

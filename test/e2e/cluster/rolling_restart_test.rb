@@ -169,6 +169,18 @@ class RollingRestartTest < Minitest::Test
     assert_equal [0, %w[slow new]], [command.end, versions], command.output
   end
 
+  # A lease lasts seconds. One that lasts for ever, or until no time, was written by another program.
+  def test_a_lease_that_no_server_has_taken_keeps_nobody_waiting
+    fronts(2)
+    %w[999999999999999 many].each_with_index do |till, number|
+      @valkey.cli("HSET", "{paceline:shop}:restart", "token", "nobody's", "until", till, "owner", "nobody")
+      deploy("new #{number}")
+      out, status = rolling(@fronts[0], "--watch", "0s")
+      assert_equal 0, status, out
+      assert_equal ["new #{number}"] * 2, versions
+    end
+  end
+
   def test_valkey_goes_in_the_middle
     fronts(3)
     gate, command = hold_the_first

@@ -151,6 +151,23 @@ class SharedCacheTest < Minitest::Test
     assert_operator tier(second)["bytes_read"] - read, :<, 100_000
   end
 
+  # Of another kind than a front's, by another program: the page is rendered, and shared from then on.
+  def test_a_place_that_is_taken_by_something_else_is_used_again
+    @valkey.cli("RPUSH", "{paceline:shop}:secret", "1")
+    fronts(2)
+    first, second = @fronts
+    rendered(first, "/a")
+    key = @valkey.cli("KEYS", "*:page:*").chomp
+    [key, key.sub(":page:", ":lease:")].each do |place|
+      @valkey.cli("DEL", key, place)
+      @valkey.cli("RPUSH", place, "1")
+      command(first.dir, "purge", "--all")
+      assert_match(/fwd=uri-miss/, rendered(first, "/a").last, place)
+      assert_equal SHARED, page(second, "/a").last, place
+    end
+    assert_equal [0, 0], @fronts.map { |front| tier(front)["errors"] }
+  end
+
   def test_a_page_is_never_older_than_a_purge
     fronts(3)
     first, second, third = @fronts

@@ -98,6 +98,20 @@ class SharedRateLimitsTest < Minitest::Test
     @fronts.each { |front| front.wait_for(/rate limits count this server's own requests alone for .*: no answer in 20 ms/) }
   end
 
+  # What another program has written in the buckets' places: they count as full, and Valkey is asked as before.
+  def test_a_bucket_that_no_server_has_written_is_full
+    fronts
+    spread("/a", 2)
+    key = @valkey.cli("KEYS", "*:rate:shop /a *").chomp
+    { "a list" => -> { @valkey.cli("RPUSH", key, "1") }, "no number" => -> { @valkey.cli("SET", key, "nan") }, "a long text" => -> { @valkey.cli("SET", key, "9" * 100_000) } }.each do |name, write|
+      @valkey.cli("DEL", key)
+      write.call
+      assert_equal %w[200 200], spread("/a", 2), name
+      assert_match(/\A\d+\n\z/, @valkey.cli("GET", key), name)
+    end
+    assert_equal 0, @fronts.sum { |front| rates(front)["errors"] }
+  end
+
   def test_limits_are_each_servers_own_unless_they_are_shared
     settings = "[cluster]\nurl = \"#{@valkey.url}\"\n[[site]]\nname = \"shop\"\nupstream = \"#{@origin.url}\"\n[[site.rate_limit]]\npath = \"/a\"\nrate = \"#{LIMIT}/h\"\n"
     @fronts = Array.new(2) { serve(app("paceline.toml" => settings), ready: false) }

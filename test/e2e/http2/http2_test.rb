@@ -285,4 +285,25 @@ class Http2Test < Minitest::Test
     assert_equal 200, status.call(path: "/\u00e9")
     assert_equal 200, status.call
   end
+
+  # The library would cut it off: rules of a program on the way may be for the whole.
+  def test_a_fragment_in_a_path_is_refused_however_it_is_written
+    connection = client(serve(app("config.ru" => "run ->(env) { [200, {}, [env['PATH_INFO'].inspect]] }")))
+    status = ->(path) { connection.response(connection.request({}, path: path)).first }
+    ["/#", "/a#b", "/a?b#c", "#", "#/a"].each { |path| assert_includes [400, :reset], status.call(path), path }
+    # :method GET, :scheme http, :authority x; then a path: by its name in the table, in Huffman's code, and by a name that it has got into the table itself.
+    rest = "\x82\x86\x41\x01x".b
+    raw = lambda do |fields|
+      stream = connection.next_stream
+      connection.frame(Http2Client::HEADERS, Http2Client::END_HEADERS | Http2Client::END_STREAM, stream, rest + fields)
+      connection.response(stream)
+    end
+    assert_equal [200, "\"/a\""], raw.call("\x04\x02/a".b)
+    assert_includes [400, :reset], raw.call("\x04\x04/a#b".b).first
+    assert_equal [200, "\"/\""], raw.call("\x04\x81\x63".b)
+    assert_includes [400, :reset], raw.call("\x04\x83\x63\xfe\xbf".b).first, "/# in Huffman's code"
+    assert_equal [200, "\"/a\""], raw.call("\x40\x05:path\x02/a".b)
+    assert_includes [400, :reset], raw.call("\x0f\x30\x04/a#b".b).first, "the second of the table"
+    assert_equal 200, status.call("/a")
+  end
 end

@@ -23,10 +23,9 @@ class CrawlersTest < Minitest::Test
   GOOGLEBOT = "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)".freeze
   FIREFOX = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0".freeze
 
-  # One thread, and one event loop: what is asked for on further connections is read in that order.
   def start(toml = 'crawlers = "last"', *arguments, threads: 1, files: {})
     @dir = app({ "config.ru" => APP, "paceline.toml" => toml }.merge(files))
-    @server = serve(@dir, "-t", threads.to_s, "--front-threads", "1", *arguments)
+    @server = serve(@dir, "-t", threads.to_s, *arguments)
     @entered = barrier(@dir, "entered")
   end
 
@@ -62,7 +61,7 @@ class CrawlersTest < Minitest::Test
     hold
     crawler = open_request("/crawler", GOOGLEBOT)
     waiting(0, 1)
-    visitors = %w[/1 /2 /3].map { |path| open_request(path, FIREFOX) }
+    visitors = queue_requests(*%w[/1 /2 /3], fields: [FIREFOX])
     waiting(3, 1)
     assert_equal [200] * 5, release(crawler, *visitors)
     assert_equal %w[/hold /1 /2 /3 /crawler], order
@@ -86,8 +85,7 @@ class CrawlersTest < Minitest::Test
   def test_crawlers_are_refused_long_before_visitors
     start("crawlers = \"last\"\nqueue_max = 20")
     hold
-    crawlers = %w[/a /b].map { |path| open_request(path, GOOGLEBOT) }
-    waiting(0, 2)
+    crawlers = %w[/a /b].map.with_index(1) { |path, nth| open_request(path, GOOGLEBOT).tap { waiting(0, nth) } }
     refused = Wire.response(open_request("/c", GOOGLEBOT))
     assert_equal [503, "30"], [refused.status, refused["retry-after"]]
     assert_match(/ 503 .* crawler=name .*note="crawler refused: queue full"/, line("/c"))
@@ -97,7 +95,7 @@ class CrawlersTest < Minitest::Test
     waiting(0, 3)
     robots = open_request("/robots.txt", GOOGLEBOT)
     waiting(1, 3)
-    visitors = %w[/1 /2].map { |path| open_request(path, FIREFOX) }
+    visitors = queue_requests(*%w[/1 /2], fields: [FIREFOX])
     waiting(3, 3)
     assert_equal [200] * 7, release(robots, *visitors, *crawlers)
     assert_equal %w[/hold /robots.txt /1 /2 /a /b /sitemap.xml], order

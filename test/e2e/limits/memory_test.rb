@@ -107,6 +107,29 @@ class MemoryTest < Minitest::Test
     assert_equal [0, server.pid], [status, JSON.parse(json)["front"]["pid"]]
   end
 
+  # What they hold is theirs, though none of them ends; each stays one request, however often the worker is looked at.
+  def test_open_streams_and_not_the_quick_request_beside_them_are_said_to_have_made_a_worker_grow
+    dir = app("config.ru" => <<~'RUBY')
+      $kept = []
+      run ->(env) do
+        next [200, {}, ["up"]] unless env["PATH_INFO"] == "/events"
+        $kept << ("x" * (4 * 1024 * 1024))
+        [200, { "content-type" => "text/event-stream" }, Enumerator.new { |out| out << "data: 1\n\n"; sleep }]
+      end
+    RUBY
+    server = serve(dir, "-w", "1", "-t", "2")
+    eventually("a first look") { workers(server).all? { |worker| worker["growth"] } }
+    streams = Array.new(12) { server.connect.tap { |socket| socket.write(Wire.request("/events")) } }
+    streams.each { |socket| assert_equal 200, Wire.head(socket).status }
+    eventually("the streams to be blamed") do
+      server.get("/up")
+      most = workers(server).first["growth"]["routes"].first
+      most && most["route"] == "GET /events" && most["requests"] == 12 && most["bytes"] > 30 * MB
+    end
+  ensure
+    streams&.each(&:close)
+  end
+
   # Serves LEAK, and has looked at each worker before the first request.
   def limited(*arguments, workers: 2, files: {})
     dir = app({ "config.ru" => LEAK }.merge(files))
@@ -249,7 +272,7 @@ class MemoryTest < Minitest::Test
   def test_an_application_that_does_not_like_to_be_forked_or_to_end_is_replaced_all_the_same
     hostile = { "config.ru" => <<~'RUBY' }
       Thread.new { loop { sleep 0.01 } }
-      $child = IO.popen(["sleep", "1000"])
+      $child = IO.popen(["sleep", "60"])
       trap("TERM") { }
       $kept = []
       run ->(env) do

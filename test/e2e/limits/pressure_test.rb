@@ -183,7 +183,7 @@ class PressureTest < Minitest::Test
 
   # A server whose temporary files have a disk of so many megabytes; and where that is seen from here.
   def serve_with_disk(megabytes, *arguments, files)
-    skip "only root can mount a disk" unless Process.uid.zero?
+    need_mounts
     dir = app(files)
     disk = app
     mount = %(mount -t tmpfs -o size=#{megabytes}m paceline-test "$0" && exec "$@")

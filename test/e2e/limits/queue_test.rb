@@ -26,8 +26,7 @@ class QueueTest < Minitest::Test
     @entered = barrier(@dir, "entered")
   end
 
-  # A request that holds its thread until its gate opens; the app has it when this returns. What is asked for afterwards on
-  # further connections is read in that order: the front has one event loop where it matters.
+  # A request that holds its thread until its gate opens; the app has it when this returns.
   Held = Struct.new(:socket, :gate, :pid)
 
   def hold(name = "hold")
@@ -36,9 +35,9 @@ class QueueTest < Minitest::Test
   end
 
   def test_the_oldest_request_is_served_first
-    start("-t", "1", "--front-threads", "1")
+    start("-t", "1")
     held = hold
-    waiting = (1..8).map { |i| open_request("/#{i}") }
+    waiting = queue_requests(*(1..8).map { |i| "/#{i}" })
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal "/hold /1 /2 /3 /4 /5 /6 /7 /8", @server.get("/order").body
@@ -67,11 +66,10 @@ class QueueTest < Minitest::Test
 
   # All came while the only thread was held.
   def test_the_shortest_expected_goes_first
-    start("-t", "1", "--front-threads", "1")
+    start("-t", "1")
     learn
     held = hold
-    waiting = ["/report", "/1", "/2"].map { |path| open_request(path) }
-    eventually("all to wait") { @server.state[:waiting] == 3 }
+    waiting = queue_requests("/report", "/1", "/2")
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal %w[/hold /1 /2 /report], @server.get("/order").body.split.last(4)
@@ -99,9 +97,9 @@ class QueueTest < Minitest::Test
   end
 
   def test_a_full_queue_refuses_at_once
-    start("-t", "1", "--queue-max", "2", "--front-threads", "1", files: { "public/503.html" => "<p>come back later</p>" })
+    start("-t", "1", "--queue-max", "2", files: { "public/503.html" => "<p>come back later</p>" })
     held = hold
-    waiting = [open_request("/1"), open_request("/2")]
+    waiting = queue_requests("/1", "/2")
     refused = Wire.response(open_request("/3", "Accept: text/plain"))
     assert_equal [503, "1", "text/plain; charset=utf-8"], [refused.status, refused["retry-after"], refused["content-type"]]
     assert_includes refused.body, "busy"

@@ -94,6 +94,35 @@ class DoctorTest < Minitest::Test
     RUBY
   end
 
+  # Such a page looks as if it should be cached.
+  def test_it_names_the_line_in_which_the_time_passes
+    files = {
+      "lib/prices.rb" => <<~'RUBY', "prices.yml" => Array.new(3000) { |n| "beer#{n}: #{n}\n" }.join
+        require "yaml"
+
+        module Prices
+          FILE = File.expand_path("../prices.yml", __dir__)
+          KEPT = YAML.load_file(FILE)
+
+          def self.kept = KEPT.size
+
+          def self.parsed
+            YAML.load_file(FILE).size
+          end
+        end
+      RUBY
+    }
+    found = %w[parsed kept].map do |method|
+      dir = app(files.merge("config.ru" => "require_relative 'lib/prices'\nrun ->(env) { [200, {}, [Prices.#{method}.to_s]] }"))
+      report(dir, "--offline", ".", "--path", "/prices", status: [0, 1])
+    end
+    advice = found.first["advice"].first
+    assert_equal ["slow_line", ["GET /prices"], "lib/prices.rb:10", "computed"], advice.values_at("kind", "routes", "at", "trial")
+    assert_equal ["GET /prices", "lib/prices.rb:10"], found.first["sample"]["spent"].first.values_at("route", "at")
+    assert_match(/load_file \(psych\)/, advice["sentence"])
+    assert_empty(found.last["advice"].select { |one| one["kind"] == "slow_line" })
+  end
+
   def test_it_finds_cold_connections_and_writes_the_line_where_it_may
     dir = with_cold_connections
     before = contents(dir)

@@ -73,7 +73,7 @@ class RequestsTest < Minitest::Test
 
     assert_equal "hello", server.get("/after", "X-Barrier" => barrier.path).body
     assert_equal 1, at(server, "sending", "answered")["worker"]["thread"]
-    assert_match(/^ +\d+ +\S+ s +after the reply +\S+ s +1\.1 +127\.0\.0\.1 +GET \/after$/, command(server, "requests").first)
+    assert_match(/^ +\d+ +\S+ m?s +after the reply +\S+ m?s +1\.1 +127\.0\.0\.1 +GET \/after$/, command(server, "requests").first)
     barrier.open
     eventually("it to be gone") { requests(server).empty? }
   end
@@ -86,7 +86,7 @@ class RequestsTest < Minitest::Test
     eventually("it to sit") { control_json(server, "/requests/#{number}/backtrace")["backtrace"].to_s.include?("read") }
     out, status = command(server, "requests", "--backtrace", number.to_s)
     assert_equal 0, status, out
-    assert_match(/\AGET \/slow, \S+ s old, app: #{File.basename(server.dir)}\.1, pid #{server.workers.first}, thread 1\n/, out)
+    assert_match(/\AGET \/slow, \S+ m?s old, app: #{File.basename(server.dir)}\.1, pid #{server.workers.first}, thread 1\n/, out)
     assert_match(/^    \S+config\.ru:1:in `sit'$/, out)
     refute_match(/is here:/, server.output, "who asks is told, not the log")
     assert_equal "GET /slow", command_json(server, "requests", "--json", "--backtrace", number.to_s).values_at("method", "target").join(" ")

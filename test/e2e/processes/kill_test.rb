@@ -69,7 +69,9 @@ class KillTest < Minitest::Test
       next unless victim
       # Its workers die with it, at once.
       pids = [victim, *server.descendants(victim)]
-      kills << Kill.new(traffic.clock, who, pids) if kill(victim)
+      # Before it: a client may know of it at once.
+      at = traffic.clock
+      kills << Kill.new(at, who, pids) if kill(victim)
     end
     puts "  #{restarts} restarts"
     kills

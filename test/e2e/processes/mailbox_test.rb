@@ -107,23 +107,24 @@ class MailboxTest < Minitest::Test
   # must not be found in a connection that the application takes over.
   def test_clients_that_leave_are_heard_of_by_nobody_else
     start "-w", "1", "-t", "2"
-    leaving = Array.new(2) do
-      Thread.new do
-        until Thread.current[:done]
-          socket = send_request("leaves")
-          Thread.pass
-          socket.close
+    100.times do
+      # So few that the connection after them waits for no others in the kernel's queue.
+      leaving = Array.new(2) do
+        Thread.new do
+          20.times do
+            socket = send_request("leaves")
+            Thread.pass
+            socket.close
+          end
         end
       end
-    end
-    100.times do
       socket = @server.connect
       socket.write("GET /?echo HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
       Wire.head(socket)
       socket.write("hello\n")
       assert_equal "hello\n".inspect, socket.read
+      leaving.each(&:join)
     end
-    leaving.each { |thread| thread[:done] = true }.each(&:join)
     refute_match(/broken/, @server.output)
   end
 

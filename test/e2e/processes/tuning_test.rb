@@ -48,7 +48,7 @@ class TuningTest < Minitest::Test
   def test_a_setting_that_there_is_no_more_is_refused
     out = IO.popen([BIN, "check"], chdir: app("config.ru" => VARIABLES, "paceline.toml" => "gc = \"auto\"\n"), err: %i[child out], &:read)
     refute_predicate $?, :success?
-    assert_includes out, 'paceline.toml:1:1: "gc" is no setting any more: remove it'
+    assert_includes out, 'paceline.toml:1:1: "gc" is no longer a setting: remove it'
   end
 
   def test_the_start_line_tells_of_yjit_and_of_the_native_part

@@ -83,8 +83,8 @@ class ReforkTest < Minitest::Test
 
     assert_equal ["200"], answers.map(&:first).uniq
     assert_includes before, mold
-    assert_equal [mold], server.preloaders
     eventually("the mold to be the front's own child") { parent(mold) == server.pid }
+    assert_equal [mold], server.preloaders
     assert_equal [mold] * 2, server.workers.map { |pid| parent(pid) }
     pids = Array.new(20) { ask(server) }
     assert_equal [mold], pids.map(&:first).uniq, "what the mold's first request left is there"

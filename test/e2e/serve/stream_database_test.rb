@@ -18,9 +18,9 @@ class StreamDatabaseTest < Minitest::Test
     end
   RUBY
   rack("/page") { |_env| query; [200, { "content-type" => "text/plain" }, ["page"]] }
-  rack("/without") { |_env| query(then_release: true); [200, EVENTS, ["data: 1\n\n"].each] }
-  rack("/before") { |_env| query; [200, EVENTS, ["data: 1\n\n"].each] }
-  rack("/within") { |_env| [200, EVENTS, Enumerator.new { |out| query; out << "data: 1\n\n" }] }
+  rack("/without") { |_env| query(then_release: true); [200, EVENTS.dup, ["data: 1\n\n"].each] }
+  rack("/before") { |_env| query; [200, EVENTS.dup, ["data: 1\n\n"].each] }
+  rack("/within") { |_env| [200, EVENTS.dup, Enumerator.new { |out| query; out << "data: 1\n\n" }] }
   # As ActionController::Live runs an action: in a thread that has the locals of the request's.
   rack("/live") do |_env|
     asked, answered = Thread.current, Queue.new
@@ -31,7 +31,7 @@ class StreamDatabaseTest < Minitest::Test
       sleep
     end
     answered.pop
-    [200, EVENTS, ["data: 1\n\n"].each]
+    [200, EVENTS.dup, ["data: 1\n\n"].each]
   end
 
   def test_a_stream_that_holds_no_connection_says_nothing

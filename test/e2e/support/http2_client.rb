@@ -31,10 +31,12 @@ class Http2Client
     @io.write([payload.bytesize].pack("N")[1..] + [type, flags, stream].pack("CCN") + payload)
   end
 
+  # The number of a stream that has not been opened.
+  def next_stream = (@next += 2) - 2
+
   # Opens a stream and returns its number.
   def request(headers = {}, method: "GET", path: "/", scheme: "http", authority: "shop.test", end_stream: true)
-    stream = @next
-    @next += 2
+    stream = next_stream
     pseudo = { ":method" => method, ":scheme" => scheme, ":path" => path, ":authority" => authority }.compact
     frame(HEADERS, END_HEADERS | (end_stream ? END_STREAM : 0), stream, encode(pseudo.merge(headers)))
     stream

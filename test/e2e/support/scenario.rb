@@ -71,6 +71,20 @@ module Scenario
     socket
   end
 
+  # Requests on connections of their own that all wait for a thread, each in the queue before the next is sent: the front
+  # may read two connections in either order.
+  def queue_requests(*paths, fields: [])
+    before = @server.state[:waiting]
+    paths.map.with_index(1) do |path, nth|
+      open_request(path, *fields).tap { eventually("#{path} to wait") { @server.state[:waiting] == before + nth } }
+    end
+  end
+
+  # For tests that give a server mounts of its own.
+  def need_mounts
+    skip "needs mounts of its own: only root has them, and only where / is a mount point" unless system("unshare", "-m", "true", err: File::NULL)
+  end
+
   # A point where the app waits for the test: the app calls `File.read(PATH)` on this FIFO, and the test calls `open`.
   def barrier(dir, name = "barrier")
     Barrier.new(File.join(dir, name))

@@ -287,7 +287,7 @@ class BalanceTest < Minitest::Test
 
   # /etc/hosts of the server alone: where a test may not have mounts of its own it proves nothing.
   def test_hosts_of_a_name_come_and_go
-    skip "needs a mount namespace" unless system("unshare", "-m", "true", err: File::NULL)
+    need_mounts
     port = (first = host("first", [TCPServer.new("127.0.0.1", 0)])).port
     host("second", [TCPServer.new("127.0.0.2", port)])
     dir = app("hosts" => "127.0.0.1 localhost\n127.0.0.1 app.test-hosts\n",

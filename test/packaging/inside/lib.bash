@@ -5,7 +5,11 @@ say() { printf '==> %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'FAILED: %s\n' "$*" >&2; [ -z "${log:-}" ] || { head -n 8 "$log"; tail -n 30 "$log"; } >&2; exit 1; }
 
 # has TEXT FILE|-: an extended regular expression that a line must match.
-has() { grep -Eq -- "$1" "$2" || { cat "$2" >&2; fail "$2 has no line with $1"; }; }
+has() {
+  local text
+  text=$(cat "$2")
+  grep -Eq -- "$1" <<< "$text" || fail "no line with $1 in:"$'\n'"$text"
+}
 lacks() { ! command -v "$1" > /dev/null || fail "$1 is on this machine, and a new user may not have it"; }
 
 # wait_for URL: until it answers with 2xx, for as long as the server in the background lives, and a minute at most.

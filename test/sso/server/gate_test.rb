@@ -66,6 +66,13 @@ class GateTest < Minitest::Test
     assert_equal '"bob" 1', visit("/public").body
   end
 
+  # Chrome of a fresh profile asks its first page without one, because it has not read its settings yet: it is asked again soon.
+  def test_who_comes_without_a_ticket_is_asked_again_after_ten_seconds
+    gate(more: "otherwise = \"app\"")
+    marks = curl("/", "-H", "Accept: text/html", "-H", "Sec-Fetch-Mode: navigate", "-H", "Sec-Fetch-Dest: document").all("set-cookie").grep(/declined/)
+    assert_equal [10], marks.map { |mark| mark[/Max-Age=(\d+)/, 1].to_i }
+  end
+
   # A browser adds the ticket by itself: another site must not make it change something here.
   def test_another_site_can_not_use_the_ticket
     gate
@@ -160,7 +167,7 @@ class GateTest < Minitest::Test
   private
 
   # All paths need a ticket.
-  def gate(areas = "", options: "", before: "", store: "state/sessions")
+  def gate(areas = "", options: "", before: "", store: "state/sessions", more: "")
     # Sessions of a test of their own.
     dir = app("config.ru" => config_ru, "paceline.toml" => <<~TOML)
       #{before}
@@ -168,6 +175,7 @@ class GateTest < Minitest::Test
       [[sso]]
       kerberos = { keytab = "#{@kdc.file("http.keytab")}"#{options} }
       store = "#{store}"
+      #{more}
     TOML
     @server = serve(dir, env: @kdc.env)
   end

@@ -7,6 +7,7 @@
 require "fileutils"
 require "socket"
 require_relative "../../e2e/support/scenario"
+require_relative "../../e2e/support/egress_caller"
 require_relative "../../e2e/support/wire"
 
 class HostileTenantsTest < Minitest::Test
@@ -109,7 +110,105 @@ class HostileTenantsTest < Minitest::Test
     assert_operator most - before, :<, GROWTH, "the front has grown by #{(most - before) >> 20} MB"
   end
 
+  # Half a head of an outbound call on each connection that the socket takes: none is read for longer than ten seconds.
+  def test_half_heads_of_outbound_calls
+    serve_tenants({})
+    path = eventually("the socket") { Dir[File.join(@dir, "attacker/tmp/paceline-egress.sock")].first }
+    before = @server.private_memory
+    half = "GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: x\r\nX: #{"x" * (250 << 10)}"
+    sockets = Array.new(256) { UNIXSocket.new(path) }
+    sockets.each do |socket|
+      written = 0
+      (written += socket.write_nonblock(half.byteslice(written, 1 << 20))) while written < half.bytesize
+    rescue IO::WaitWritable
+      next
+    end
+    most = 0
+    under_attack(0) { nil }
+    20.times do
+      most = [most, @server.private_memory].max
+      assert_equal "1", get(NEIGHBOUR, "/").body
+    end
+    # Sixteen for what is larger than usual, and what is usual of each; all of them would take sixty.
+    assert_operator most - before, :<, 40 << 20, "the front has grown by #{(most - before) >> 20} MB"
+    # Each is closed, so that those that wait have their turn.
+    assert_equal 256, sockets.count { |socket| ended?(socket) }
+  ensure
+    sockets&.each(&:close)
+  end
+
+  # An application that calls very many others keeps no connection from the neighbour: the front has a number of descriptors for all.
+  def test_outbound_calls_to_very_many_others
+    serve_tenants({})
+    path = eventually("the socket") { Dir[File.join(@dir, "attacker/tmp/paceline-egress.sock")].first }
+    listener = TCPServer.new("127.0.0.1", 0)
+    listener.listen(4096)
+    answering = Thread.new { loop { answer_for_ever(listener.accept) } }
+    caller_ = EgressCaller.new(path)
+    # Each name is an upstream of its own, whose connection is kept.
+    open = Array.new(1300) do |nth|
+      assert_equal "ok", caller_.call("http://#{nth}.test:#{listener.addr[1]}/", 'address="127.0.0.1"').body
+      (nth % 50).zero? ? Dir.children("/proc/#{@server.pid}/fd").size : 0
+    end
+    assert_operator open.max, :<, 1200
+    assert_operator open.max, :>, 500, "connections are kept at all"
+    under_attack(0) { nil }
+  ensure
+    answering&.kill
+    caller_&.close
+    listener&.close
+  end
+
+  # A call may name any file of certificates: root reads none for an account, and waits for none.
+  def test_certificates_of_outbound_calls_are_read_as_the_account
+    serve_tenants({})
+    home = File.join(@dir, "attacker")
+    path = eventually("the socket") { Dir[File.join(home, "tmp/paceline-egress.sock")].first }
+    secret = File.join(@dir, "secret.pem")
+    File.write(secret, "nothing", perm: 0o600)
+    File.mkfifo(File.join(home, "fifo"), 0o644)
+    listener = TCPServer.new("127.0.0.1", 0)
+    said = { secret => "Permission denied", File.join(home, "fifo") => "no regular file", "/dev/zero" => "no regular file" }
+    caller_ = EgressCaller.new(path)
+    said.each do |file, why|
+      answer = caller_.call("https://127.0.0.1:#{listener.addr[1]}/", "ca_file=\"#{file}\", open_timeout=20.0")
+      assert_match(/\Atls; ?message=.*#{why}/, answer["paceline-egress-error"], file)
+    end
+  ensure
+    caller_&.close
+    listener&.close
+  end
+
+  # What is kept of outbound calls is in the server's memory.
+  def test_a_cache_of_outbound_calls_beyond_the_bound_is_refused
+    serve_tenants({}, settings: "egress_cache = \"1GB\"\n", ready: false)
+    assert_equal "503", get(ATTACKER, "/", "Accept" => "text/html").code
+    assert_match(/egress_cache is 1048576 KB, and in a file of an account it may be 65536 KB/, @server.output)
+  end
+
   private
+
+  # Whether the other end closes it, within the time for a head and some more.
+  def ended?(socket)
+    loop do
+      return false unless socket.wait_readable(30)
+      return true if socket.read_nonblock(4096, exception: false).nil?
+    end
+  rescue SystemCallError
+    true
+  end
+
+  def answer_for_ever(socket)
+    Thread.new do
+      while (line = socket.gets)
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") if line == "\r\n"
+      end
+    rescue SystemCallError
+      nil
+    ensure
+      socket.close
+    end
+  end
 
   def serve_tenants(files, settings: "", ready: true)
     @dir = app

@@ -5,7 +5,7 @@
 #   ruby answers.rb DIR DATABASE fill                 fills DATABASE (SQLite, a copy of DIR's) with fill.rb
 #   ruby answers.rb DIR DATABASE WAY OUT              writes {asked:, templates:, about:} to OUT
 #
-# WAY says who writes XML: `builder` as it comes; `compiled` is config.paceline.xml = true; `replaced` is Paceline::XML.replace_builder! before
+# WAY says who writes XML: `builder` as it comes; `configured` is config.paceline.xml = true; `replaced` is Paceline::XML.replace_builder! before
 # Redmine's own classes are loaded, `late` after that. The clock stands still.
 directory, database, way, out = ARGV
 ENV["RAILS_ENV"] = "production"
@@ -18,7 +18,7 @@ GEM = File.expand_path("../../../gem/lib", __dir__)
 Dir.chdir(directory)
 require File.join(directory, "config/application")
 $LOAD_PATH.unshift(GEM)
-if way == "compiled"
+if way == "configured"
   require "paceline"
   Rails.application.config.paceline.xml = true
 elsif way == "replaced"

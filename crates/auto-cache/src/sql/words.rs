@@ -252,7 +252,7 @@ const VOLATILE: &[&str] = &[
     "version",
 ];
 
-/// The same, without one.
+/// Words that tell the moment, chance, or what the connection did before, without a parenthesis.
 const VOLATILE_WORDS: &[&str] = &[
     "current_catalog",
     "current_date",

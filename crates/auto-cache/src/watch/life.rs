@@ -9,7 +9,7 @@ pub enum Mode {
     /// Counts alone.
     #[default]
     Watch,
-    /// The same, and a route that differs is turned off.
+    /// Counts, and turns off a route that differs.
     Verify,
     /// Routes that have proved to be right are shown.
     Serve,
@@ -43,7 +43,7 @@ impl Default for Policy {
 
 /// Comparisons in a row without a difference before a route's pages are shown.
 pub const PROVEN: u64 = 300;
-/// The same of a route that was proven with this code before the server was started.
+/// Comparisons without a difference for a route that was proven with this code before the server was started.
 pub const PROVEN_AGAIN: u64 = PROVEN / 10;
 /// Visitors whose requests they have to be, at least.
 pub const VISITORS: usize = 2;

@@ -28,7 +28,7 @@ pub use self::{
     cut::Cut,
     life::{Life, Mode, Policy, Stage, PROVEN, PROVEN_AGAIN, VISITORS},
     made::{shown, Made, Reading, Refusal},
-    pages::{FileMark, Page, PageSummary, Written},
+    pages::{FileMark, Page, PageSummary, Room, Written},
     routes::{Difference, Route, Varies},
     serving::{Hit, OtherAnswer, PageRequest},
     sessions::SetCookie,

@@ -4,10 +4,13 @@
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, OnceLock},
+    sync::{
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        Arc, OnceLock,
+    },
 };
 
-use super::{made::Reading, unnamed::Makers, write_log::Changes};
+use super::{made::Reading, unnamed::Makers, write_log::Changes, Watch};
 use crate::{
     effects::Read,
     holes::Template,
@@ -67,6 +70,34 @@ pub struct Written {
     pub at: u64,
 }
 
+/// What pages of several sites may have together, in bytes. Beyond it each site may still have as much as its part would be if all had the
+/// same, so that none can take everything: it is twice as much at most.
+#[derive(Debug)]
+pub struct Room {
+    most: usize,
+    used: AtomicUsize,
+}
+
+impl Room {
+    pub const fn new(most: usize) -> Room {
+        Room { most, used: AtomicUsize::new(0) }
+    }
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new(usize::MAX)
+    }
+}
+
+impl Watch {
+    /// The site's pages share this room with those of others who have it.
+    pub fn within(mut self, room: Arc<Room>) -> Watch {
+        self.pages.room = room;
+        self
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Pages {
     pages: BTreeMap<u64, Arc<Page>>,
@@ -76,6 +107,13 @@ pub struct Pages {
     written: HashMap<Arc<str>, Written>,
     next: u64,
     bytes: usize,
+    room: Arc<Room>,
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.room.used.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 impl Pages {
@@ -122,12 +160,19 @@ impl Pages {
             self.by_key.entry(key.clone()).or_default().insert(id);
         }
         self.bytes += cost(&page);
+        self.room.used.fetch_add(cost(&page), Relaxed);
         self.pages.insert(id, Arc::new(page));
-        while self.bytes > BUDGET {
+        while self.bytes > BUDGET || self.are_too_many() {
             let Some((oldest, _)) = self.pages.first_key_value() else { break };
             self.remove(*oldest);
         }
         Ok(())
+    }
+
+    fn are_too_many(&self) -> bool {
+        // Who gives the room to sites has it, too.
+        let sites = Arc::strong_count(&self.room).saturating_sub(1).max(1);
+        self.room.used.load(Relaxed) > self.room.most && self.bytes > self.room.most / sites
     }
 
     /// Drops what these changes touch.
@@ -176,10 +221,11 @@ impl Pages {
         }
     }
 
-    /// The same, but for its place among the variants.
+    /// Takes a page out, but for its place among the variants.
     fn take(&mut self, id: u64) -> Option<Arc<Page>> {
         let page = self.pages.remove(&id)?;
         self.bytes -= cost(&page);
+        self.room.used.fetch_sub(cost(&page), Relaxed);
         self.index.remove(id);
         for key in &page.keys {
             if let Some(ids) = self.by_key.get_mut(key) {

@@ -206,7 +206,7 @@ impl Routes {
         self.0.entry(label.to_owned()).or_default()
     }
 
-    /// The same, of one that is counted by itself. None: there are too many.
+    /// The route of this label, counted by itself. None: there are too many.
     pub fn own(&mut self, label: &str) -> Option<&mut Route> {
         let fits = self.0.len() < MAX_ROUTES || self.0.contains_key(label);
         fits.then(|| self.0.entry(label.to_owned()).or_default())

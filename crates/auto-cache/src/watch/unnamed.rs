@@ -15,7 +15,7 @@ use crate::keys::{Name, Source};
 
 /// Equal comparisons after which a value counts.
 pub(super) const OWN: u8 = 3;
-/// The same where so many values of the field have been equal.
+/// Equal comparisons after which a value counts where so many values of the field have been equal.
 const OWN_AMONG_MANY: u8 = 1;
 const MANY: usize = 5;
 /// Personal fields of one route of which that is known.
@@ -192,7 +192,8 @@ impl Unnamed {
             let is_same = next.field == first.field;
             if is_same {
                 first.value = self.state.hash_one((first.value, next.value)).max(1);
-                first.alike = first.value;
+                // Lines that are alike are so together, however many there are.
+                first.alike = if first.alike == next.alike { first.alike } else { first.value };
             }
             is_same
         });
@@ -369,4 +370,26 @@ fn own_key(field: u64, value: u64) -> u64 {
 /// Both are hashes with a secret.
 fn key(field: u64, value: u64) -> u64 {
     field.rotate_left(32) ^ value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_alike_are_so_together_however_many_there_are() {
+        let unnamed = Unnamed::default();
+        let seen = |lines: u8| {
+            let brought = unnamed.brought(|see| {
+                (0..lines).for_each(|line| {
+                    let (name, value) = (&b"accept-language"[..], &[line][..]);
+                    see(Field { kind: Kind::Common, source: Source::Header, name, value, alike: b"" });
+                });
+            });
+            (brought.0[0].value, brought.0[0].alike)
+        };
+        let all: Vec<_> = (1..9).map(seen).collect();
+        assert_eq!(all.iter().map(|(value, _)| value).collect::<HashSet<_>>().len(), all.len());
+        assert_eq!(all.iter().map(|(_, alike)| alike).collect::<HashSet<_>>().len(), 1);
+    }
 }

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use tokio::{
     task::JoinSet,
     time::{sleep_until, timeout},
@@ -95,7 +96,7 @@ struct Load {
     began: Instant,
     deadline: Option<Instant>,
     sent: Cell<usize>,
-    random: Cell<u64>,
+    random: RefCell<Rng>,
     visitors: RefCell<Vec<Visitor>>,
     waiting: RefCell<VecDeque<usize>>,
     timely: Cell<usize>,
@@ -118,7 +119,7 @@ impl Load {
             lengths: plan.kinds.iter().map(|_| Cell::default()).collect(),
             deadline: plan.seconds.map(|seconds| began + Duration::from_secs_f64(seconds)),
             sent: Cell::default(),
-            random: Cell::new(plan.seed.wrapping_add(1)),
+            random: RefCell::new(Rng::with_seed(plan.seed)),
             waiting: RefCell::default(),
             visitors: RefCell::new(visitors),
             timely: Cell::default(),
@@ -130,20 +131,9 @@ impl Load {
             plan,
         };
         let mut order: Vec<usize> = (0..load.visitors.borrow().len()).collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, (load.draw() % (at as u64 + 1)) as usize);
-        }
+        load.random.borrow_mut().shuffle(&mut order);
         load.waiting.replace(order.into());
         Ok(load)
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood 2014): a draw of 64 bits.
-    fn draw(&self) -> u64 {
-        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.random.set(state);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 
     fn next(&self) -> Option<Job> {
@@ -158,7 +148,7 @@ impl Load {
         }
         self.sent.set(sent + 1);
         let key = match self.plan.keys {
-            Some(Keys::Random(keys)) => Some(self.draw() % keys.max(1)),
+            Some(Keys::Random(keys)) => Some(self.random.borrow_mut().u64(..keys.max(1))),
             Some(Keys::Each(_)) => Some(sent as u64),
             None => None,
         };
@@ -174,7 +164,7 @@ impl Load {
         if self.plan.kinds.len() == 1 {
             return 0;
         }
-        let mut number = (self.draw() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut number = self.random.borrow_mut().f64();
         let found = self.plan.kinds.iter().position(|kind| {
             number -= kind.share;
             number < 0.0

@@ -1,9 +1,8 @@
 //! Two runs beside each other, in words. Says nothing that chance could explain.
 
-use super::{
-    ms, number,
-    table::{remarks, Style},
-};
+use units::{millis, number};
+
+use super::table::{remarks, Style};
 use crate::{
     compare::{percentiles, rates, rates_apart, Ratio, SliceFigures},
     summary::Summary,
@@ -79,7 +78,7 @@ pub fn against(saved: &Summary, now: &Summary, style: Style) -> String {
 fn rows(text: &mut String, runs: &[(&str, &Summary)]) {
     text.push_str(&format!("  {:<8}{:>12}{:>12}{:>12}{:>12}{:>12}\n", "", "requests/s", "median", "p90", "p99", "max"));
     for (name, summary) in runs {
-        let at = |percent| ms(summary.percentile(percent));
+        let at = |percent| millis(summary.percentile(percent));
         let rate = number(summary.requests_per_second);
         text.push_str(&format!(
             "  {name:<8}{rate:>12}{:>12}{:>12}{:>12}{:>12}\n",

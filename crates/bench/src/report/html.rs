@@ -2,7 +2,9 @@
 
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
-use super::{ms, name_of, number};
+use units::{millis, number};
+
+use super::name_of;
 use crate::{
     parts::{Part, PARTS},
     recording::SLICE,
@@ -65,7 +67,7 @@ pub fn page(runs: &[(String, &Summary)]) -> String {
                     section {
                         h2 { "p99 over time" }
                         (legend(runs))
-                        (over_time("p99 over time", runs, p99s, &ms))
+                        (over_time("p99 over time", runs, p99s, &millis))
                     }
                     footer { "Written by paceline bench " (env!("CARGO_PKG_VERSION")) }
                 }
@@ -87,7 +89,7 @@ fn figures(runs: &[(String, &Summary)]) -> Markup {
                         td.n { (number(summary.requests_per_second)) }
                         td.n { (number(summary.answers as f64)) }
                         td.n { (number((summary.failed() + summary.not_2xx()) as f64)) }
-                        @for percent in [50.0, 90.0, 99.0, 100.0] { td.n { (ms(summary.percentile(percent))) } }
+                        @for percent in [50.0, 90.0, 99.0, 100.0] { td.n { (millis(summary.percentile(percent))) } }
                     }
                 }
             }
@@ -135,11 +137,11 @@ fn bars(summary: &Summary, longest: f64) -> Markup {
                     @for (part, from, to) in pieces(shares) {
                         @let scale = 1000.0 / longest;
                         rect class=(part.name()) x=(format!("{:.2}", from * scale)) y="0" height="20" width=(format!("{:.2}", (to - from) * scale)) {
-                            title { (part.name()) " " (ms(to - from)) }
+                            title { (part.name()) " " (millis(to - from)) }
                         }
                     }
                 }
-                span { (ms(shares.ms)) }
+                span { (millis(shares.ms)) }
             }
         }
         details {
@@ -175,8 +177,8 @@ fn pieces(shares: &Shares) -> Vec<(Part, f64, f64)> {
 
 fn aria(shares: &Shares) -> String {
     let parts: Vec<_> =
-        pieces(shares).iter().map(|(part, from, to)| format!("{} {}", part.name(), ms(to - from))).collect();
-    format!("{}: {}, of which {}", name_of(shares.percent), ms(shares.ms), parts.join(", "))
+        pieces(shares).iter().map(|(part, from, to)| format!("{} {}", part.name(), millis(to - from))).collect();
+    format!("{}: {}, of which {}", name_of(shares.percent), millis(shares.ms), parts.join(", "))
 }
 
 /// The horizontal axis halves what is left above: 50 %, 90 %, 99 % are as far apart as 99 % and 99.9 %.
@@ -194,7 +196,7 @@ fn by_percentile(runs: &[(String, &Summary)]) -> Markup {
     let ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99].into_iter().filter(|percent| place(*percent) <= end + 1e-9);
     let ticks = ticks
         .map(|percent| Tick { at: place(percent), text: if percent == 0.0 { "min".into() } else { name_of(percent) } });
-    chart("Latency by percentile", &lines, end, ticks.collect(), &ms)
+    chart("Latency by percentile", &lines, end, ticks.collect(), &millis)
 }
 
 fn rates(summary: &Summary) -> Vec<(f64, f64)> {

@@ -2,12 +2,13 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use super::{ms, number};
+use units::{millis, number};
+
 use crate::search::Step;
 
 /// The rate, and the steps that led to it.
 pub fn text(url: &str, limit: Duration, steps: &[Step]) -> String {
-    let limit = ms(limit.as_secs_f64() * 1000.0);
+    let limit = millis(limit.as_secs_f64() * 1000.0);
     let best = steps.iter().filter(|step| step.is_within).map(|step| step.rate).fold(0.0, f64::max);
     let mut text = match best > 0.0 {
         true => format!("{url}: {} requests/s are the most with p99 <= {limit}\n\n", number(best.floor())),
@@ -19,7 +20,7 @@ pub fn text(url: &str, limit: Duration, steps: &[Step]) -> String {
     for step in sorted {
         let mark = if step.is_within { "" } else { "  too much" };
         let (rate, reached, p99) =
-            (number(step.rate.round()), number(step.reached.round()), ms(step.p99 as f64 / 1000.0));
+            (number(step.rate.round()), number(step.reached.round()), millis(step.p99 as f64 / 1000.0));
         let _ = writeln!(text, "  {rate:>12}{reached:>12}{p99:>12}{:>10}{mark}", step.failed);
     }
     text

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{bytes, ms, name_of, number};
+use units::{bytes, millis, number};
+
+use super::name_of;
 use crate::{
     parts::{Part, PARTS},
     summary::{Shares, Summary, SHOWN},
@@ -52,8 +54,8 @@ fn figures(text: &mut String, summary: &Summary, width: usize) {
     if summary.answers > 0 {
         let each = summary.body_bytes as f64 / summary.answers as f64;
         let rate = summary.received as f64 / summary.seconds.max(1e-6);
-        line("received", format!("{}/s, bodies of {}", bytes(rate), bytes(each)));
-        let shown = SHOWN.map(|percent| format!("{} {}", name_of(percent), ms(summary.percentile(percent))));
+        line("received", format!("{}/s, bodies of {}", bytes(rate as u64), bytes(each as u64)));
+        let shown = SHOWN.map(|percent| format!("{} {}", name_of(percent), millis(summary.percentile(percent))));
         wrap(text, "  latency       ", 16, shown.iter().map(String::as_str), " · ", width);
     }
 }
@@ -104,7 +106,7 @@ fn bars(text: &mut String, summary: &Summary, style: Style) {
     let _ = writeln!(text, "  Where the time goes");
     for shares in &shown {
         let bar = bar(shares, (shares.ms / longest * width as f64).round().max(1.0) as usize, style.color);
-        let _ = writeln!(text, "  {:<6}{:>9}  {bar}", name_of(shares.percent), ms(shares.ms));
+        let _ = writeln!(text, "  {:<6}{:>9}  {bar}", name_of(shares.percent), millis(shares.ms));
     }
     text.push('\n');
     let parts = known(summary);

@@ -80,7 +80,7 @@ impl Purges {
         since > self.recent.len() || self.recent.iter().rev().take(since).any(|what| what.means(url, tags))
     }
 
-    /// The same of what may have any tags but those of other visitors.
+    /// Whether what may have any tags but those of other visitors may have been purged since.
     pub fn may_be_purged_since(&self, moment: Moment, url: &str, own: Option<&str>) -> bool {
         let since = self.count.saturating_sub(moment.0) as usize;
         let means = |what: &What| match what {

@@ -9,6 +9,8 @@ use std::{
     thread,
 };
 
+use fastrand::Rng;
+
 use super::*;
 
 struct Page {
@@ -67,20 +69,6 @@ fn key(n: u64) -> Key {
         n ^ n >> 31
     };
     Key(u128::from(mix(n.wrapping_add(0x9E37_79B9_7F4A_7C15))) << 64 | u128::from(mix(n ^ 0xD1B5_4A32_D192_ED03)))
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
-    }
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
 }
 
 impl Store<Page> {
@@ -268,16 +256,16 @@ fn without_room_nothing_is_stored() {
 
 #[test]
 fn the_budget_holds_for_all_sizes() {
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     for budget in [MB, 5 * MB, 40 * MB] {
         let store = Store::new(budget);
         for n in 0..40_000 {
-            let weight = 1usize << random.below(18);
-            let tags: Vec<_> = (0..random.below(4)).map(|_| random.below(50).to_string()).collect();
+            let weight = 1usize << random.u64(..18);
+            let tags: Vec<_> = (0..random.u64(..4)).map(|_| random.u64(..50).to_string()).collect();
             let tags: Vec<_> = tags.iter().map(|tag| &**tag).collect();
-            let object = page(&format!("/{}", random.below(5000)), &tags, weight + random.below(100) as usize);
-            let _ = store.insert(key(random.below(20_000)), Arc::new(object));
-            store.get(key(random.below(20_000)));
+            let object = page(&format!("/{}", random.u64(..5000)), &tags, weight + random.u64(..100) as usize);
+            let _ = store.insert(key(random.u64(..20_000)), Arc::new(object));
+            store.get(key(random.u64(..20_000)));
             assert!(store.usage().bytes <= budget);
             if n % 5000 == 0 {
                 store.check();
@@ -348,15 +336,15 @@ type PageFilter<'a> = dyn Fn(&Page) -> bool + 'a;
 fn agrees_with_a_map_while_there_is_room() {
     let store = Store::new(1 << 40);
     let mut model: HashMap<u64, Arc<Page>> = HashMap::new();
-    let mut random = Random(42);
+    let mut random = Rng::with_seed(42);
     for step in 0..60_000 {
-        let n = random.below(300);
-        let url = format!("h/{}/{}", random.below(6), random.below(6));
-        let tag = format!("t{}", random.below(12));
-        match random.below(40) {
+        let n = random.u64(..300);
+        let url = format!("h/{}/{}", random.u64(..6), random.u64(..6));
+        let tag = format!("t{}", random.u64(..12));
+        match random.u64(..40) {
             0..=19 => {
-                let other = format!("t{}", random.below(12));
-                model.insert(n, put(&store, n, &url, &[&*tag, &*other][..random.below(3) as usize]));
+                let other = format!("t{}", random.u64(..12));
+                model.insert(n, put(&store, n, &url, &[&*tag, &*other][..random.u64(..3) as usize]));
             }
             20..=29 => {
                 let (found, expected) = (store.get(key(n)), model.get(&n));
@@ -364,7 +352,7 @@ fn agrees_with_a_map_while_there_is_room() {
             }
             30..=32 => assert_eq!(store.remove(key(n)).is_some(), model.remove(&n).is_some()),
             33 => {
-                let other = model.get(&random.below(300)).cloned();
+                let other = model.get(&random.u64(..300)).cloned();
                 let same = other.as_ref().is_some_and(|other| model.get(&n).is_some_and(|it| Arc::ptr_eq(it, other)));
                 let removed = other.is_some_and(|other| store.remove_if_same(key(n), &other));
                 assert_eq!(removed, same);
@@ -373,13 +361,13 @@ fn agrees_with_a_map_while_there_is_room() {
                 }
             }
             purge => {
-                let how = if random.below(2) == 0 { How::Drop } else { How::Expire };
-                let prefix = format!("h/{}", random.below(6));
+                let how = if random.u64(..2) == 0 { How::Drop } else { How::Expire };
+                let prefix = format!("h/{}", random.u64(..6));
                 let (count, meant): (_, Box<PageFilter>) = match purge {
                     34 | 35 => (store.purge_url(&url, how), Box::new(|page| *page.url == *url)),
                     36 | 37 => (store.purge_tag(&tag, how), Box::new(|page| page.tags.iter().any(|it| **it == *tag))),
                     38 => (store.purge_prefix(&prefix, how), Box::new(|page| page.url.starts_with(&prefix))),
-                    _ if random.below(20) > 0 => continue,
+                    _ if random.u64(..20) > 0 => continue,
                     _ => (store.purge_all(how), Box::new(|_| true)),
                 };
                 assert_eq!(count, model.values().filter(|page| meant(page)).count());
@@ -438,7 +426,7 @@ fn ours(trace: &[u64], budget: u64) -> (f64, usize) {
 /// Requests for `pages` by a Zipf law (exponent 0.9); in each 1000, `crawled` of them are for pages that nobody asks
 /// for again.
 fn trace(pages: u64, requests: usize, crawled: usize) -> Vec<u64> {
-    let mut random = Random(3);
+    let mut random = Rng::with_seed(3);
     let weights: Vec<f64> = (1..=pages)
         .scan(0.0, |sum, rank| {
             *sum += (rank as f64).powf(-0.9);
@@ -450,7 +438,7 @@ fn trace(pages: u64, requests: usize, crawled: usize) -> Vec<u64> {
         if n % 1000 < crawled {
             return 1_000_000 + n as u64;
         }
-        let point = random.below(1 << 52) as f64 / (1u64 << 52) as f64 * total;
+        let point = random.u64(..1 << 52) as f64 / (1u64 << 52) as f64 * total;
         weights.partition_point(|sum| *sum < point) as u64
     };
     (0..requests).map(&mut ask).collect()
@@ -507,14 +495,14 @@ fn threads_leave_it_consistent() {
         for thread in 0..4u64 {
             let (store, barrier) = (&store, &barrier);
             scope.spawn(move || {
-                let mut random = Random(thread + 1);
+                let mut random = Rng::with_seed(thread + 1);
                 barrier.wait();
                 for step in 0..15_000u64 {
-                    let n = random.below(1500);
-                    let tag = format!("t{}", random.below(20));
-                    match random.below(30) {
+                    let n = random.u64(..1500);
+                    let tag = format!("t{}", random.u64(..20));
+                    match random.u64(..30) {
                         0..=14 => {
-                            let object = page(&format!("/{}", n % 100), &[&tag], 1 << random.below(14));
+                            let object = page(&format!("/{}", n % 100), &[&tag], 1 << random.u64(..14));
                             let _ = store.insert(key(n), Arc::new(object));
                         }
                         15..=22 => drop(store.get(key(n))),
@@ -522,7 +510,7 @@ fn threads_leave_it_consistent() {
                         24 => assert!(store.purge_url(&format!("/{}", n % 100), How::Drop) < 1000),
                         25 => assert!(store.purge_tag(&tag, How::Expire) < 10_000),
                         26 if step % 50 == 0 => assert!(store.purge_all(How::Drop) < 10_000),
-                        27 if step % 50 == 0 => store.resize(MB / 2 + random.below(MB / 4)),
+                        27 if step % 50 == 0 => store.resize(MB / 2 + random.u64(..MB / 4)),
                         _ => {
                             // Nobody else writes this one; others may evict it.
                             let (own, tag) = (key(1 << 40 | thread), format!("own{thread}"));
@@ -560,13 +548,13 @@ fn nothing_from_before_a_purge_is_found_after_it() {
         for thread in 0..3 {
             let (store, truth, done) = (&store, &truth, &done);
             scope.spawn(move || {
-                let mut random = Random(thread + 100);
+                let mut random = Rng::with_seed(thread + 100);
                 while !done.load(SeqCst) {
-                    let n = random.below(PAGES);
+                    let n = random.u64(..PAGES);
                     let moment = store.moment();
                     let mut object = page(&format!("/{n}"), &["all", &format!("t{n}")], 500);
                     object.version = truth[n as usize].load(SeqCst);
-                    if random.below(2) == 0 {
+                    if random.u64(..2) == 0 {
                         thread::yield_now();
                     }
                     let _ = store.insert_since(key(n), Arc::new(object), moment);
@@ -574,19 +562,19 @@ fn nothing_from_before_a_purge_is_found_after_it() {
             });
         }
         let _ends = StopOnDrop(&done);
-        let mut random = Random(5);
+        let mut random = Rng::with_seed(5);
         let mut found = 0;
         for _ in 0..20_000 {
-            let n = random.below(PAGES);
+            let n = random.u64(..PAGES);
             let version = truth[n as usize].fetch_add(1, SeqCst) + 1;
-            let how = if random.below(2) == 0 { How::Drop } else { How::Expire };
-            match random.below(40) {
+            let how = if random.u64(..2) == 0 { How::Drop } else { How::Expire };
+            match random.u64(..40) {
                 0 => store.purge_all(how),
                 1..=13 => store.purge_url(&format!("/{n}"), how),
                 14..=26 => store.purge_tag(&format!("t{n}"), how),
                 _ => store.purge_prefix(&format!("/{n}"), how),
             };
-            if random.below(2) == 0 {
+            if random.u64(..2) == 0 {
                 thread::yield_now();
             }
             if let Some(page) = store.get(key(n)) {

@@ -16,7 +16,7 @@ const PIECES: f64 = 50.0;
 const WRITE_US: f64 = 8.0;
 /// A page that is made faster is not worth a cache's rules: pages of other visitors and times to think of. Microseconds.
 pub(crate) const CACHEABLE_US: f64 = 10_000.0;
-/// The same where the page already has a lifetime, and only a header is in the way.
+/// Worth the rules where the page already has a lifetime, and only a header is in the way.
 const HINDERED_US: f64 = 1_000.0;
 /// What a page from the cache takes. Microseconds.
 const HIT_US: f64 = 100.0;

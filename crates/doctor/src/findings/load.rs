@@ -15,7 +15,7 @@ const WAIT_US: f64 = 20_000.0;
 const WAIT_PART: f64 = 0.2;
 /// This part of a request computes: more threads then only take turns.
 const COMPUTING: f64 = 0.7;
-/// The same where requests mostly wait: threads are cheap.
+/// Less than this part of a request computes where requests mostly wait: threads are cheap.
 const WAITING: f64 = 0.3;
 /// More threads of a worker than this take turns if they compute; Rails' default since 7.2.
 const USUAL_THREADS: u32 = 3;
@@ -89,8 +89,8 @@ fn queue(observations: &Observations) -> Option<WeighedCandidate> {
     let cores = observations.machine.cores.unwrap_or(workers);
     let visitors = visitors(observations, from, cores);
     let (kind, to) = match () {
-        () if part <= WAITING && threads < max_threads(observations) => {
-            let wanted = wanted_threads(part, from, visitors).min(max_threads(observations));
+        () if part <= WAITING && threads < MAX_THREADS => {
+            let wanted = wanted_threads(part, from, visitors);
             (Kind::TooFewThreads, with_threads(observations, from, wanted))
         }
         () if workers < cores && has_room(observations, cores - workers) => {
@@ -132,10 +132,6 @@ fn of_now(observations: &Observations, workers: u32, threads: u32) -> Load {
 fn with_threads(observations: &Observations, from: Load, threads: u32) -> Load {
     let is_chosen = observations.server == Server::Paceline && observations.settings.puma_config.is_none();
     Load { threads, threads_min: if is_chosen { 1 } else { threads }, ..from }
-}
-
-fn max_threads(observations: &Observations) -> u32 {
-    observations.settings.threads_max.unwrap_or(MAX_THREADS).min(MAX_THREADS)
 }
 
 /// As many as keep a processor busy, and no more than visitors need.

@@ -4,6 +4,7 @@
 
 mod allocator;
 mod delivery;
+mod lines;
 mod load;
 mod markup;
 mod outbound;
@@ -32,7 +33,7 @@ use crate::{
 
 /// Microseconds: what takes less can't bring a gain that is worth it.
 const NOTABLE_US: f64 = 300.0;
-/// The same as a part of the request.
+/// What takes a smaller part of the request can't bring a gain that is worth it.
 const NOTABLE_PART: f64 = 0.03;
 
 /// Settings that config/puma.rb can have.
@@ -40,7 +41,7 @@ const PUMA_SETTINGS: [&str; 3] = ["threads", "workers", "preload"];
 
 type Rule = fn(&Observations, &mut Vec<WeighedCandidate>);
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     outbound::rule,
     queries::rule,
     markup::rule,
@@ -50,6 +51,8 @@ const RULES: [Rule; 9] = [
     settings::rule,
     load::rule,
     allocator::rule,
+    // It leaves out what the others have found.
+    lines::rule,
 ];
 
 /// A candidate with what it can save of the mean request, at most.

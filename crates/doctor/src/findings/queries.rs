@@ -8,7 +8,7 @@ use crate::{
     units,
 };
 
-/// The same query fewer times in a request is no loop.
+/// A query that comes fewer times in a request is no loop.
 const REPEATED: u64 = 5;
 /// Such queries take so long together, or their loop is short. Microseconds.
 const REPEATED_US: f64 = 500.0;
@@ -77,6 +77,9 @@ fn eager_line(sql: &Sql, all: &[Sql]) -> String {
     if sql.shape.to_ascii_uppercase().contains("COUNT(") {
         return format!("{model}.where({column}: ...).group(:{column}).count, before the loop");
     }
+    if let Some(line) = included(sql, all) {
+        return line;
+    }
     // By an id: each of a list belongs to one of them. By a key to another table: each of that table has many. The key of a polymorphic association
     // does not name the table.
     let (owner, association) = match column.strip_suffix("_id") {
@@ -88,6 +91,22 @@ fn eager_line(sql: &Sql, all: &[Sql]) -> String {
         Some(owner) => format!("{owner}.includes(:{association})"),
         None => format!(".includes(:{association}) where the list is loaded"),
     }
+}
+
+/// By the associations that load the records and those that they hang from: `Event.includes(subject: :user)`.
+fn included(sql: &Sql, all: &[Sql]) -> Option<String> {
+    const DEEPEST: usize = 4;
+    let (owner, name) = sql.association.as_ref()?;
+    let mut owner = owner;
+    let mut path = format!(":{name}");
+    for _ in 0..DEEPEST {
+        let loads_owner = |other: &&Sql| is_repeated(other) && model_of(other).as_ref() == Some(owner);
+        let above = all.iter().filter(loads_owner).find_map(|other| other.association.as_ref());
+        let Some((above, name)) = above.filter(|(above, _)| above != owner) else { break };
+        path = if path.starts_with(':') { format!("{name}: {path}") } else { format!("{name}: {{ {path} }}") };
+        owner = above;
+    }
+    Some(format!("{owner}.includes({path})"))
 }
 
 /// The model of the list that is gone through: as many rows as there are queries, loaded by few queries.
@@ -319,5 +338,27 @@ mod tests {
             assert_eq!(eager_line(one, &all), line);
         }
         assert_eq!(eager_line(&by_id, &[]), ".includes(:brewery) where the list is loaded");
+
+        // As Rails tells: of another name than the table's, and by what hangs from something polymorphic.
+        let by =
+            |sql: &Sql, owner: &str, name: &str| Sql { association: Some((owner.into(), name.into())), ..sql.clone() };
+        let author = by(
+            &sql("User Load", "SELECT \"users\".* FROM \"users\" WHERE \"users\".\"id\" = ?", 31, 31),
+            "Post",
+            "author",
+        );
+        let subject = by(
+            &sql("Post Load", "SELECT \"posts\".* FROM \"posts\" WHERE \"posts\".\"id\" = ?", 31, 31),
+            "Event",
+            "subject",
+        );
+        let feed = by(
+            &sql("Event Load", "SELECT \"events\".* FROM \"events\" WHERE \"events\".\"feed_id\" = ?", 9, 31),
+            "Feed",
+            "events",
+        );
+        assert_eq!(eager_line(&author, &[]), "Post.includes(:author)");
+        assert_eq!(eager_line(&author, std::slice::from_ref(&subject)), "Event.includes(subject: :author)");
+        assert_eq!(eager_line(&author, &[subject, feed]), "Feed.includes(events: { subject: :author })");
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     observation::{
         Asset, Compressible, Machine, Observations, ObservedRequest, Queue, Repeat, RouteObservation, Server, Settings,
     },
+    profile::Profile,
     protocol::{Evidence, Facts, Gc, Log, Middleware, Request, Session, Sql, View},
 };
 
@@ -72,6 +73,7 @@ fn request(route: &str) -> ObservedRequest {
         observed_wall_us: 25_000.0,
         allocated: 25_000,
         evidence: evidence(),
+        profile: Profile::default(),
         repeat: Repeat { is_same_twice: false, is_same_for_visitors: None, asks_for_nobody: false },
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{environment_line, general, is_production, markup, server_setting, shown, Look, WeighedCandidate};
+use super::{environment_line, general, is_production, markup, patch, server_setting, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Fix, Kind, Measure, Trial},
     observation::{Observations, ObservedRequest},
+    protocol::Patch,
     units,
 };
 
@@ -26,6 +27,7 @@ const YJIT_PART: f64 = 0.2;
 pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     markup::debug_log(observations, found);
     found.extend(code_loading(observations));
+    found.extend(caching_off(observations));
     found.extend(garbage(observations));
     found.extend(yjit(observations));
 }
@@ -68,6 +70,36 @@ fn code_loading(observations: &Observations) -> Vec<WeighedCandidate> {
         found.push(unweighted(general(Kind::EagerLoad, sentence, fix, trial)));
     }
     found
+}
+
+/// Settings that somebody has turned off.
+fn caching_off(observations: &Observations) -> Vec<WeighedCandidate> {
+    let facts = &observations.facts;
+    // Where classes are loaded again, templates are by the same setting.
+    let templates = facts.template_caching.or(Some(true)).filter(|_| facts.cache_classes != Some(false));
+    let settings = [
+        (
+            Kind::FragmentsNotKept,
+            facts.perform_caching,
+            "perform_caching",
+            "config.action_controller.perform_caching",
+            "production makes the fragments of views (`cache`) again for each page",
+        ),
+        (
+            Kind::TemplatesNotKept,
+            templates,
+            "template_caching",
+            "config.action_view.cache_template_loading",
+            "production looks for changed templates before each request",
+        ),
+    ];
+    let off = settings.into_iter().filter(|(_, on, ..)| *on == Some(false) && is_production(observations));
+    off.map(|(kind, _, name, setting, sentence)| {
+        let fix = environment_line(observations, setting, &format!("{setting} = true"));
+        let trial = patch(Patch::named(name));
+        unweighted(general(kind, sentence.into(), fix, trial))
+    })
+    .collect()
 }
 
 /// What has no figure goes last.

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     candidate::{Candidate, Edit, Kind, Load, Trial},
     observation::{Compressible, Observations, ObservedRequest, Queue, Repeat, Server},
+    profile::{Profile, ProfiledLine},
     protocol::*,
 };
 
@@ -241,8 +242,44 @@ fn slow_markup() {
     });
     assert_eq!(
         (found.kind, found.sentence.as_str()),
-        (Kind::WholeRecords, "88 KB of JSON from 31 records, with all of their columns")
+        (Kind::WholeRecords, "87.9 KB of JSON from 31 records, with all of their columns")
     );
+}
+
+#[test]
+fn a_line_that_does_what_it_need_not() {
+    let profiled = |at: &str, call: &str, part: f64| Profile {
+        readings: 40,
+        total_us: 60_000.0,
+        lines: vec![
+            ProfiledLine { at: at.into(), call: call.into(), leaf: call.into(), us: 60_000.0 * part },
+            ProfiledLine { at: "app/views/x.erb:2".into(), us: 60_000.0 * (1.0 - part), ..ProfiledLine::default() },
+        ],
+    };
+    let parsing = |request: &mut ObservedRequest| {
+        request.profile = profiled("app/models/settings.rb:7", "load_file (psych)", 0.6);
+    };
+    let found = first_in_requests(parsing);
+    assert_eq!((found.kind, found.at.as_str()), (Kind::SlowLine, "app/models/settings.rb:7"));
+    assert_eq!(found.sentence, "12 of 20 ms pass in one line: it parses in each request, by load_file (psych)");
+    let Trial::Computed { gain_us, .. } = found.trial else { panic!("{found:?}") };
+    assert!((gain_us - 12_000.0).abs() < 1.0, "{gain_us}");
+
+    for (at, call, part) in
+        [("app/a.rb:1", "load_file (psych)", 0.1), ("app/a.rb:1", "step (sqlite3)", 0.6), ("", "sleep", 0.6)]
+    {
+        let mut observations = clean();
+        each(&mut observations, |request| request.profile = profiled(at, call, part));
+        assert_eq!(kinds(&observations), [], "{at} {call} {part}");
+    }
+
+    let mut explained = clean();
+    each(&mut explained, |request| {
+        parsing(request);
+        let at = at("app/models/settings.rb:7");
+        request.evidence.pstore = Some(PStore { transactions: 3, us: 11_000.0, bytes: 400_000, at, writes: 0 });
+    });
+    assert_eq!(kinds(&explained), [Kind::PStore], "another rule has found the line");
 }
 
 #[test]
@@ -311,6 +348,12 @@ fn settings_that_are_a_mistake() {
 
     let found = first(|observations| observations.facts.eager_load = Some(false));
     assert_eq!((found.kind, found.fix.line.as_str()), (Kind::EagerLoad, "config.eager_load = true"));
+    let found = first(|observations| observations.facts.perform_caching = Some(false));
+    let line = "config.action_controller.perform_caching = true";
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::FragmentsNotKept, line));
+    let found = first(|observations| observations.facts.template_caching = Some(false));
+    assert_eq!(found.fix.line, "config.action_view.cache_template_loading = true");
+
     let found = first(|observations| observations.facts.cache_classes = Some(false));
     assert_eq!((found.kind, found.fix.line.as_str()), (Kind::CodeReloading, "config.cache_classes = true"));
     let found = first(|observations| {
@@ -573,14 +616,6 @@ fn what_shows_under_load() {
         (Kind::TooFewThreads, Trial::Load { from, to: Load { threads: 10, threads_min: 1, ..from }, visitors: 30 })
     );
     assert_eq!((found.short.as_str(), found.fix.line.as_str()), ("threads 3 -> 10", "threads = 10"));
-    let bound = |max: u32| {
-        first(|observations| {
-            waiting(observations, 0.1);
-            (observations.settings.threads_max, observations.machine.cores) = (Some(max), Some(4));
-        })
-    };
-    assert_eq!(bound(5).short, "threads 3 -> 5", "there are five connections to the database");
-    assert_eq!(bound(3).kind, Kind::QueueWaits);
     let found = first(|observations| {
         waiting(observations, 0.1);
         observations.settings.puma_config = Some("config/puma.rb".into());

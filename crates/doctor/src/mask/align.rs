@@ -211,7 +211,7 @@ fn joined(spans: Vec<Span>) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use fastrand::Rng;
 
     fn shown(a: &str, b: &str) -> Vec<(String, String)> {
         let (a, b) = (Tokens::new(a.as_bytes()), Tokens::new(b.as_bytes()));
@@ -240,15 +240,15 @@ mod tests {
     /// Random edits of random texts: between the spans both are equal, and both are covered.
     #[test]
     fn spans_are_complete_whatever_the_texts() {
-        let mut random = Random(7);
+        let mut random = Rng::with_seed(7);
         for round in 0..300 {
-            let words = 1 + random.below(12);
-            let word = |random: &mut Random| format!("w{} ", random.below(words * 3));
-            let mut a: Vec<String> = (0..random.below(400)).map(|_| word(&mut random)).collect();
+            let words = 1 + random.usize(..12);
+            let word = |random: &mut Rng| format!("w{} ", random.usize(..words * 3));
+            let mut a: Vec<String> = (0..random.usize(..400)).map(|_| word(&mut random)).collect();
             let b: Vec<String> = a.clone();
-            for _ in 0..random.below(30) {
-                let at = random.below(a.len() + 1);
-                match random.below(3) {
+            for _ in 0..random.usize(..30) {
+                let at = random.usize(..a.len() + 1);
+                match random.usize(..3) {
                     0 => a.insert(at, word(&mut random)),
                     1 if at < a.len() => drop(a.remove(at)),
                     _ if at < a.len() => a[at] = word(&mut random),

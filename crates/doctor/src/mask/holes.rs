@@ -13,7 +13,7 @@ use super::{
 
 /// Pieces before and after a place that tell it from all others.
 const WIDE: usize = 16;
-/// The same for places that repeat with other things around them, as one in each row of a table.
+/// Pieces around a place that repeats with other things around it, as one in each row of a table.
 const NARROW: usize = 6;
 /// So often, and in this part of its occurrences, a narrow place has differed before it counts.
 const NARROW_TIMES: u32 = 3;

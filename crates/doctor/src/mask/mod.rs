@@ -203,8 +203,9 @@ mod tests {
 
     #[test]
     fn what_changes_altogether_is_not_compared() {
-        let mut random = crate::random::Random(1);
-        let mut text = || (0..400).map(|_| format!("{}<{}> ", random.below(99), random.below(99))).collect::<String>();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut text =
+            || (0..400).map(|_| format!("{}<{}> ", random.usize(..99), random.usize(..99))).collect::<String>();
         let (one, other) = (text(), text());
         let mask = bodies(&[(&one, &other)]);
         assert!(mask.is_too_noisy() && mask.noise() > 0.5, "{}", mask.noise());

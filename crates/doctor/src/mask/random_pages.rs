@@ -1,7 +1,7 @@
 //! Random pages with noise in them: what is noise must pass, and every real change must not.
 
 use super::{Answer, Mask};
-use crate::random::Random;
+use fastrand::Rng;
 
 /// The parts of a page that stay, and slots for what changes.
 #[derive(Debug, Clone)]
@@ -27,22 +27,22 @@ const WORDS: [&str; 16] = [
     "barrel", "in", "and",
 ];
 
-fn base64(random: &mut Random, length: usize) -> String {
+fn base64(random: &mut Rng, length: usize) -> String {
     const SIGNS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let text: String = (0..length).map(|_| SIGNS[random.below(SIGNS.len())] as char).collect();
+    let text: String = (0..length).map(|_| SIGNS[random.usize(..SIGNS.len())] as char).collect();
     text + "=="
 }
 
 impl Slot {
-    fn value(self, random: &mut Random) -> String {
+    fn value(self, random: &mut Rng) -> String {
         match self {
             Slot::Csrf => base64(random, 86),
             Slot::Nonce => base64(random, 22),
-            Slot::Hex => format!("{:08x}", random.number() as u32),
-            Slot::Counter => (1 + random.below(5000)).to_string(),
-            Slot::Time => format!("2026-11-24 12:{:02}:{:02}", random.below(60), random.below(60)),
-            Slot::Duration => format!("{:.1} ms", random.part() * 120.0),
-            Slot::Digit => random.below(10).to_string(),
+            Slot::Hex => format!("{:08x}", random.u64(..) as u32),
+            Slot::Counter => (1 + random.usize(..5000)).to_string(),
+            Slot::Time => format!("2026-11-24 12:{:02}:{:02}", random.usize(..60), random.usize(..60)),
+            Slot::Duration => format!("{:.1} ms", random.f64() * 120.0),
+            Slot::Digit => random.usize(..10).to_string(),
         }
     }
 
@@ -62,22 +62,25 @@ impl Slot {
 }
 
 /// A page of a route: the frame is that of all of them, the rows are its own.
-fn page(random: &mut Random, frame: &[Slot]) -> Vec<Part> {
+fn page(random: &mut Rng, frame: &[Slot]) -> Vec<Part> {
     let mut parts = vec![Part::Fixed("<!DOCTYPE html>\n<html><head>".into())];
     for (nth, slot) in frame.iter().enumerate() {
         let [before, after] = slot.markup(nth);
         parts.extend([Part::Fixed(before), Part::Slot(*slot), Part::Fixed(after)]);
-        if random.below(3) == 0 {
+        if random.usize(..3) == 0 {
             parts.push(Part::Fixed("\n".into()));
         }
     }
     parts.push(Part::Fixed("</head><body>\n<table>".into()));
-    let row_slot = SLOTS[random.below(SLOTS.len())];
-    for row in 0..5 + random.below(40) {
-        let words: Vec<&str> = (0..1 + random.below(6)).map(|_| WORDS[random.below(WORDS.len())]).collect();
+    let row_slot = SLOTS[random.usize(..SLOTS.len())];
+    for row in 0..5 + random.usize(..40) {
+        let words: Vec<&str> = (0..1 + random.usize(..6)).map(|_| WORDS[random.usize(..WORDS.len())]).collect();
         let text = words.join(" ");
-        parts.push(Part::Fixed(format!("<tr id=\"r{row}\"><td>{text}</td><td class=\"n\">{}</td>", random.below(900))));
-        if random.below(2) == 0 {
+        parts.push(Part::Fixed(format!(
+            "<tr id=\"r{row}\"><td>{text}</td><td class=\"n\">{}</td>",
+            random.usize(..900)
+        )));
+        if random.usize(..2) == 0 {
             parts.extend([Part::Fixed("<td><em>".into()), Part::Slot(row_slot), Part::Fixed("</em></td>".into())]);
         }
         parts.push(Part::Fixed("</tr>\n".into()));
@@ -86,7 +89,7 @@ fn page(random: &mut Random, frame: &[Slot]) -> Vec<Part> {
     parts
 }
 
-fn rendered(random: &mut Random, parts: &[Part]) -> String {
+fn rendered(random: &mut Rng, parts: &[Part]) -> String {
     let text = |part: &Part| match part {
         Part::Fixed(text) => text.clone(),
         Part::Slot(slot) => slot.value(random),
@@ -98,7 +101,7 @@ fn answer(body: &str) -> Answer<'_> {
     Answer { status: 200, headers: &[], body: body.as_bytes() }
 }
 
-fn learned(random: &mut Random, pages: &[Vec<Part>]) -> Mask {
+fn learned(random: &mut Rng, pages: &[Vec<Part>]) -> Mask {
     let pairs: Vec<(String, String)> =
         pages.iter().map(|page| (rendered(random, page), rendered(random, page))).collect();
     let answers: Vec<(Answer, Answer)> = pairs.iter().map(|(one, other)| (answer(one), answer(other))).collect();
@@ -106,14 +109,14 @@ fn learned(random: &mut Random, pages: &[Vec<Part>]) -> Mask {
 }
 
 /// Something that a wrong change of the application would do to a page. None: there is nothing to do it to.
-fn broken(random: &mut Random, page: &[Part]) -> Option<(Vec<Part>, &'static str)> {
+fn broken(random: &mut Rng, page: &[Part]) -> Option<(Vec<Part>, &'static str)> {
     let fixed: Vec<usize> =
         (0..page.len()).filter(|at| matches!(&page[*at], Part::Fixed(text) if text.starts_with("<tr id"))).collect();
-    let at = *fixed.get(random.below(fixed.len()))?;
+    let at = *random.choice(&fixed)?;
     let mut page = page.to_vec();
     let Part::Fixed(text) = &page[at] else { return None };
     let text = text.clone();
-    let what = match random.below(7) {
+    let what = match random.usize(..7) {
         0 => {
             // Up to the next row.
             let end = (at + 1..page.len()).find(|next| fixed.contains(next)).unwrap_or(page.len() - 1);
@@ -154,8 +157,8 @@ fn broken(random: &mut Random, page: &[Part]) -> Option<(Vec<Part>, &'static str
 fn noise_passes_and_real_changes_do_not() {
     let (mut passed, mut refused, mut noise) = (0, 0, 0);
     for seed in 0..60 {
-        let mut random = Random(seed);
-        let frame: Vec<Slot> = (0..1 + random.below(6)).map(|_| SLOTS[random.below(SLOTS.len())]).collect();
+        let mut random = Rng::with_seed(seed);
+        let frame: Vec<Slot> = (0..1 + random.usize(..6)).map(|_| SLOTS[random.usize(..SLOTS.len())]).collect();
         let pages: Vec<Vec<Part>> = (0..6).map(|_| page(&mut random, &frame)).collect();
         let mask = learned(&mut random, &pages);
         assert!(!mask.is_too_noisy(), "seed {seed}: {}", mask.noise());
@@ -184,13 +187,13 @@ fn noise_passes_and_real_changes_do_not() {
 #[test]
 fn without_noise_every_byte_counts() {
     for seed in 0..50 {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let page = page(&mut random, &[]);
         let only: Vec<Part> = page.into_iter().filter(|part| matches!(part, Part::Fixed(_))).collect();
         let text = rendered(&mut random, &only);
         let mask = Mask::learn(&[(answer(&text), answer(&text))]);
         assert!(!mask.has_noise() && mask.equal(answer(&text), answer(&text)).is_ok());
-        let at = random.below(text.len());
+        let at = random.usize(..text.len());
         let mut bytes = text.clone().into_bytes();
         bytes[at] ^= 1;
         let changed = Answer { status: 200, headers: &[], body: &bytes };
@@ -201,7 +204,7 @@ fn without_noise_every_byte_counts() {
 /// With a token in each line; and with nothing in it that is unique.
 #[test]
 fn large_pages_are_compared() {
-    let mut random = Random(9);
+    let mut random = Rng::with_seed(9);
     let mut lines = |is_unique: bool| {
         let line = |nth: usize| {
             let name = if is_unique { nth } else { 0 };

@@ -4,6 +4,7 @@
 //! {"version": 1, "app": "shop", "worth_more_than_5_percent": true,
 //!  "sample": {"requests": 214, "live": true, "noisy": ["GET /random"],
 //!             "programs": {"convert": "app/models/image.rb:7"}, "unconfined": [],
+//!             "spent": [{"route": "GET /beers", "at": "app/models/beer.rb:4", "call": "load_file (psych)", "us": 38000.0, "of_us": 41000.0}],
 //!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
 //!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null,
@@ -17,7 +18,8 @@
 //!
 //! `programs` are those that requests have started, with the line that did. `unconfined` is what the kernel does not keep
 //! shadows from: `files`, `connections`, `signals`, `calls`; it is empty where the kernel knows how to keep them from all.
-//! `setting` is the line of paceline.toml, if the fix is a setting that processes are started with, wherever it is written.
+//! `spent` is the line of the application in which a route spends most, with what it calls. `setting` is the line of
+//! paceline.toml, if the fix is a setting that processes are started with, wherever it is written.
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
 //! `patch`, `environment` (with what the application was started with: `{"set": {}, "unset": [], "ruby_options":
 //! ["--yjit"]}`), `memory` (likewise), `load`, `compression`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ`
@@ -47,6 +49,7 @@ pub(super) fn render(report: &Report) -> Value {
             "noisy": report.sample.noisy,
             "programs": report.sample.programs,
             "unconfined": report.sample.unconfined,
+            "spent": report.sample.spent,
             "left_out": report.sample.dropped.iter().map(dropped).collect::<Vec<_>>(),
         },
         "advice": advice.collect::<Vec<_>>(),

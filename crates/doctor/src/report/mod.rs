@@ -14,7 +14,11 @@ mod tests;
 use crate::{
     candidate::{Kind, Trial},
     findings::CACHEABLE_US,
+    observation::RouteObservation,
+    profile::Profile,
     protocol::WriteNote,
+    statistics::median,
+    units,
     verdict::{Standing, Verdict},
 };
 
@@ -33,6 +37,54 @@ pub struct Sample {
     pub programs: BTreeMap<String, String>,
     /// What the kernel does not hold shadows to (`protocol::Hello`).
     pub unconfined: Vec<String>,
+    /// Where the routes that take most time spend it.
+    pub spent: Vec<Spent>,
+}
+
+/// The line of the application in which a route spends most.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spent {
+    pub route: String,
+    /// As `app/models/beer.rb:4`.
+    pub at: String,
+    /// What the line calls for most of it, as `load_file (psych)`; empty: it computes by itself.
+    pub call: String,
+    /// Microseconds in this line, and of the whole request.
+    pub us: f64,
+    pub of_us: f64,
+}
+
+/// Routes of which the line is told, and the part of the time that a line has at least.
+const MAX_SPENT: usize = 3;
+const SPENT_PART: f64 = 0.25;
+
+impl std::fmt::Display for Spent {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Spent { route, at, call, us, of_us } = self;
+        write!(to, "{route} spends {} of {} in {at}", units::bare_millis(*us), units::millis(*of_us))?;
+        if call.is_empty() {
+            return Ok(());
+        }
+        write!(to, ", in {call}")
+    }
+}
+
+impl Spent {
+    /// Of the routes on which visitors wait longest altogether.
+    pub fn of(routes: &[RouteObservation]) -> Vec<Spent> {
+        let wall = |route: &RouteObservation| {
+            median(&route.requests.iter().map(|request| request.wall_us).collect::<Vec<_>>())
+        };
+        let mut routes: Vec<_> = routes.iter().map(|route| (wall(route), route)).collect();
+        routes.sort_by(|(one, first), (other, second)| (other * second.share).total_cmp(&(one * first.share)));
+        let spent = routes.into_iter().filter_map(|(of_us, route)| {
+            let profile = Profile::of(route);
+            let (at, call, part) = profile.most().filter(|(_, _, part)| *part >= SPENT_PART)?;
+            Some(Spent { route: route.route.clone(), at: at.into(), call: call.into(), us: part * of_us, of_us })
+        });
+        spent.take(MAX_SPENT).collect()
+    }
 }
 
 /// A request that was left out.

@@ -103,6 +103,22 @@ fn sample() -> Sample {
         ],
         noisy: vec!["GET /random".into()],
         programs: [("convert".into(), "app/models/image.rb:7".into()), ("true".into(), String::new())].into(),
+        spent: vec![
+            Spent {
+                route: "GET /beers".into(),
+                at: "app/views/beers/_row.erb:4".into(),
+                us: 50_000.0,
+                of_us: 60_000.0,
+                ..Spent::default()
+            },
+            Spent {
+                route: "GET /guide".into(),
+                at: "app/models/guide.rb:9".into(),
+                call: "sort_by".into(),
+                us: 21_000.0,
+                of_us: 50_000.0,
+            },
+        ],
         unconfined: ["files", "connections", "signals", "calls"].map(String::from).into(),
     }
 }
@@ -128,6 +144,7 @@ shop: three changes are worth it (214 replayed GETs, 9 rounds each, beside live 
  3  GET /feed.atom   -17 ms of 19 (89 %; 95 % sure: 88 to 91)   same bytes
     Builder writes 1,200 tags in Ruby
     + config/application.rb:  config.paceline.xml = true                     paceline doctor apply 3
+GET /guide spends 21 of 50 ms in app/models/guide.rb:9, in sort_by
 looked at, not worth it: threads 5 -> 3 (+0.4 %, noise); YJIT (-11 %, +64 MB a worker)
 GET /x was left out: it writes (INSERT INTO visits, app/models/visit.rb:4)
 GET /y was left out: it fails (NoMethodError: x)
@@ -199,9 +216,9 @@ shop: two changes are worth it (3 replayed GETs, 9 rounds each)
     one of twenty requests waits 30 ms or longer for a thread
     200 -> 286 requests/s; 99 of 100 answered within 90 -> 50 ms; 5.0 MB more memory
     + paceline.toml:  threads = 4                                            paceline doctor apply 1
- 2  all pages   -21 MB of 60 MB (35 % of the workers' memory)
+ 2  all pages   -21.0 MB of 60.0 MB (35 % of the workers' memory)
     one of twenty requests waits 30 ms or longer for a thread
-    200 -> 286 requests/s; 99 of 100 answered within 90 -> 50 ms; 21 MB less memory
+    200 -> 286 requests/s; 99 of 100 answered within 90 -> 50 ms; 21.0 MB less memory
     + paceline.toml:  threads = 4                                            paceline doctor apply 2
 ";
     assert_eq!(report.text(), expected);
@@ -251,11 +268,11 @@ fn memory_and_bytes() {
     let report = Report::new("shop", Sample { requests: 3, ..Sample::default() }, all);
     let expected = "\
 shop: two changes are worth it (3 replayed GETs, 9 rounds each)
- 1  GET /all, GET /a   -27 KB of 30 KB (90 %) by gzip, for 0.31 ms of the processor
+ 1  GET /all, GET /a   -27.2 KB of 30.3 KB (90 %) by gzip, for 0.31 ms of the processor
     30 KB of text are sent without compression
-    also GET /a -27 KB of 30 KB (90 %)
+    also GET /a -27.2 KB of 30.3 KB (90 %)
     + paceline.toml:  compress = true                                        paceline doctor apply 1
- 2  all pages          -40 MB of 120 MB (33 % of a worker's memory)
+ 2  all pages          -40.0 MB of 120 MB (33 % of a worker's memory)
     5 threads of a worker keep what becomes free
     with 5 threads a request takes 12 ms of the processor, with it 1.7 % less
     + paceline.toml:  allocator = \"jemalloc\"                                 paceline doctor apply 2

@@ -26,6 +26,7 @@ pub(super) fn render(report: &Report) -> String {
         lines.push(format!(" -  {}", first_line(verdict, width)));
         lines.push(format!("{INDENT}+ {}", fix_of(verdict)));
     }
+    lines.extend(spent(report));
     lines.extend(rejected(report));
     lines.extend(failed(report));
     lines.extend(left_out(&report.sample.dropped));
@@ -34,6 +35,13 @@ pub(super) fn render(report: &Report) -> String {
     }
     lines.extend(held(&report.sample));
     lines.join("\n") + "\n"
+}
+
+/// Lines in which requests spend much, unless an advice names them.
+fn spent(report: &Report) -> Vec<String> {
+    let is_named = |at: &str| report.advice.iter().any(|one| one.verdict.candidate.at == at);
+    let told = report.sample.spent.iter().filter(|one| !is_named(&one.at));
+    told.flat_map(|one| hanging(&one.to_string())).collect()
 }
 
 /// What the requests have started, and what nothing but the lists of libraries kept from harm.

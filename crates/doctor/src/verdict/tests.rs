@@ -64,6 +64,17 @@ fn not_worth(why: &str) -> Standing {
 }
 
 #[test]
+fn a_setting_with_a_vague_gain_is_no_advice() {
+    let mut vague = outcome(0.0, Bytes::Same);
+    let pair = |nth: usize| Pair { request: 0, control_us: 20_000.0, trial_us: [8_000.0, 19_500.0][nth % 2] };
+    vague.routes[0].wall = (0..10).map(pair).collect();
+    assert_eq!(standing(Kind::BuilderXml, patch(), &vague), Standing::Worth);
+    let Standing::NotWorth { why } = standing(Kind::GcSettings, environment(), &vague) else { panic!() };
+    assert!(why.starts_with("-31 %, but anything from "), "{why}");
+    assert_eq!(standing(Kind::GcSettings, environment(), &outcome(5_000.0, Bytes::Same)), Standing::Worth);
+}
+
+#[test]
 fn a_patch_is_worth_what_it_measurably_saves() {
     let worth = judge(candidate(Kind::BuilderXml, patch()), &outcome(5_000.0, Bytes::Same), &observations());
     assert_eq!((worth.standing, worth.bytes, worth.rounds), (Standing::Worth, Bytes::Same, 9));
@@ -105,9 +116,9 @@ fn an_environment_must_bring_more_the_more_it_costs() {
     };
     assert_eq!(of(2_200.0, 0, "3.3.5"), Standing::Worth);
     assert_eq!(of(1_000.0, 0, "3.3.5"), not_worth("-5.0 %, too little"));
-    assert_eq!(of(2_200.0, 64 << 20, "3.3.5"), not_worth("-11 %, +64 MB a worker"));
+    assert_eq!(of(2_200.0, 64 << 20, "3.3.5"), not_worth("-11 %, +64.0 MB a worker"));
     assert_eq!(of(3_500.0, 64 << 20, "3.3.5"), Standing::Worth);
-    assert_eq!(of(3_500.0, 64 << 20, "3.1.2"), not_worth("-17 %, +64 MB a worker"));
+    assert_eq!(of(3_500.0, 64 << 20, "3.1.2"), not_worth("-17 %, +64.0 MB a worker"));
     assert_eq!(of(6_000.0, 64 << 20, "3.1.2"), Standing::Worth);
 }
 
@@ -177,10 +188,10 @@ fn threads_and_workers_by_a_trial() {
     let many = |outcome: &Outcome| judge(candidate(Kind::TooManyThreads, trial(32, 3)), outcome, &observations());
     let verdict = many(&under_load(0.0, -(21 << 20)));
     assert_eq!((&verdict.standing, verdict.gains.len(), verdict.saved_us), (&Standing::Worth, 0, 0.0));
-    assert_eq!(verdict.saved_memory().unwrap(), "-21 MB of 60 MB (35 % of the workers' memory)");
+    assert_eq!(verdict.saved_memory().unwrap(), "-21.0 MB of 60.0 MB (35 % of the workers' memory)");
     assert_eq!(
         verdict.under_load().unwrap(),
-        "25 -> 41 requests/s; 99 of 100 answered within 90 -> 50 ms; 21 MB less memory"
+        "25 -> 41 requests/s; 99 of 100 answered within 90 -> 50 ms; 21.0 MB less memory"
     );
     assert_eq!(many(&under_load(6_000.0, -(21 << 20))).gains.len(), 1, "quicker, too");
     assert!(matches!(many(&under_load(-4_000.0, -(21 << 20))).standing, Standing::NotWorth { .. }), "but slower");
@@ -236,7 +247,7 @@ fn compression_is_worth_its_bytes() {
     assert_eq!(gains, [("GET /b", 27_600.0, 0.0), ("GET /a", 1_200.0, 0.0)], "bytes over a line, without computing");
     assert_eq!((worth.saved_us, worth.compression[0].route.as_str()), (14_400.0, "GET /b"));
     let little = of(&[("GET /a", 31_000, 27_000, 400.0)]).standing;
-    assert_eq!(little, not_worth("-3.9 KB of 30 KB (13 %) by gzip, for 0.40 ms of the processor"));
+    assert_eq!(little, not_worth("-3.9 KB of 30.3 KB (13 %) by gzip, for 0.40 ms of the processor"));
     assert!(matches!(of(&[("GET /a", 3_000, 1_000, 1_900.0)]).standing, Standing::NotWorth { .. }), "too dear");
     let failed = Standing::Failed { why: "its pages could not be compressed".into() };
     assert_eq!(of(&[]).standing, failed);

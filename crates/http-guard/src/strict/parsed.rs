@@ -65,7 +65,7 @@ mod tests {
         check_parsed(&method, &uri, &headers).err().map_or(200, |refusal| refusal.status)
     }
 
-    /// The same as HTTP/1.1.
+    /// The status of such a request in HTTP/1.1.
     fn framed(method: &str, path: &str, hosts: &[&str]) -> u16 {
         let fields: String = hosts.iter().map(|host| format!("Host: {host}\r\n")).collect();
         let limits = Limits { uri: 1000, fields_bytes: 1000, fields: 10 };
@@ -102,6 +102,18 @@ mod tests {
         }
         assert_eq!(parsed("GET", "*", &["a.test"]), 400);
         assert_eq!(parsed(&long, "/", &["a.test"]), 501);
+    }
+
+    #[test]
+    fn both_versions_refuse_the_same_characters() {
+        // In HTTP/1 a space ends the target; the library cuts off what comes after a `#`, which is why none reaches it (`field_blocks`).
+        for byte in (0..=0x7f_u8).filter(|byte| !b" #".contains(byte)) {
+            let character = char::from(byte);
+            for path in [format!("/a{character}b"), format!("/?a{character}b"), format!("/{character}")] {
+                assert_eq!(parsed("GET", &path, &["a.test"]), framed("GET", &path, &["a.test"]), "{path:?}");
+            }
+        }
+        assert_eq!((parsed("GET", "/a b", &["a.test"]), framed("GET", "/a#b", &["a.test"])), (400, 400));
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod succeed;
 mod switch;
 
 use std::{
-    os::{fd::OwnedFd, unix::net::UnixStream},
+    os::unix::net::UnixStream,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -38,45 +38,35 @@ use tokio::{
     time::{interval, sleep_until, MissedTickBehavior},
 };
 
-use self::{
-    canary::Canary,
-    glance::Glance,
-    measure::{MemoryReading, MemorySchedule},
-    refork::Refork,
-    succeed::Succession,
-};
+use self::{canary::Canary, glance::Glance, measure::MemorySchedule, refork::Refork, succeed::Succession};
 use super::{
-    app::{Order, SharedSettings, State},
     attempts::{Attempts, Cause},
-    canary::{LastLook, Plan},
+    canary::Plan,
     concurrency::{self, Concurrency},
     generation::{Generation, Phase},
+    orders::{Order, SharedSettings, State},
     pool,
     processes::Processes,
     ready_check::Page,
     reaper::{Exit, Reaper},
-    tuner::{self, Overlay},
     worker_process::Worker,
 };
 use crate::{
     apps::{
-        actor::{memory_limit::Restraint, ready_check::Rehearsal, scale::Size},
-        incidents::Incidents,
+        actor::{memory_limit::Restraint, scale::Size},
+        events::{ActorEvent, Event},
     },
     caching::auto::Reporter,
     config::{RubyProcess, SiteConfig},
-    observe::{log::Log, metrics},
-    workers::{
-        dispatch::queue::{Complaint, Queue, WorkerId},
-        protocol::frame::Raw,
-    },
+    observe::{incidents::Incidents, log::Log, metrics},
+    origins::workers::dispatch::queue::{Complaint, Queue, WorkerId},
 };
-use startup_report::{Failure, StartupReport};
+use startup_report::StartupReport;
 
 /// What an actor works with.
 pub struct Context {
     pub site: SiteConfig,
-    /// The same, for those who look at it from outside.
+    /// The settings, for those who look at them from outside.
     pub settings: SharedSettings,
     pub queue: Arc<Queue>,
     pub processes: Arc<Processes>,
@@ -95,41 +85,13 @@ pub struct Context {
 /// The pages of the site that are asked for most, so many at most. It may take a moment.
 pub type Popular = Arc<dyn Fn(usize) -> Vec<Page> + Send + Sync>;
 
-/// Something happened to a process of a generation.
-pub struct Event {
-    pub generation: u64,
-    /// None: the preloader.
-    pub worker: Option<WorkerId>,
-    pub happened: ActorEvent,
-}
-
-pub enum ActorEvent {
-    Frame(Raw, Option<OwnedFd>),
-    /// The control socket was closed: the process is gone.
-    Closed,
-    /// Who printed it, and the line.
-    Printed(String, String),
-    /// Nobody will print to this pipe any more.
-    PrintedAll,
-    /// The preloader, the front's child, has been reaped.
-    Exited(Exit),
-    /// The pause before a crashed worker is replaced is over.
-    Refork(usize),
-    /// The workers' memory has been read.
-    Measured(MemoryReading),
-    /// What takes a moment was looked at beside the canary.
-    LookedAt(LastLook),
-    /// It has been asked whether it is ready.
-    Rehearsed(Result<Rehearsal, Failure>),
-}
-
 /// A process that lived shorter than this is replaced after a pause.
 const SHORT_LIFE: Duration = Duration::from_secs(5);
 /// How long a worker with a stuck thread gets to say where it is.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a preloader gets to end by itself.
 const PRELOADER_END: Duration = Duration::from_secs(2);
-/// The same of one whose workers have served: after_stopped of config/puma.rb runs in it.
+/// What a preloader whose workers have served gets to end: after_stopped of config/puma.rb runs in it.
 const SERVED_END: Duration = Duration::from_secs(30);
 /// Longest pause between two attempts to start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -169,11 +131,6 @@ struct Actor {
     told: Option<StartupReport>,
     /// It was told that a worker has as many streams as it may have.
     told_no_spare: bool,
-    /// The settings without what is tuned of them.
-    base: Arc<SiteConfig>,
-    /// What the next start has beside these.
-    overlay: Option<Overlay>,
-    /// How large the heap was when the application was last loaded.
     /// It was said that this Ruby has no YJIT.
     told_of_yjit: bool,
     /// Short-lived processes one after another.
@@ -243,7 +200,6 @@ impl Actor {
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) -> Actor {
         let (size, workers) = Size::of(&context.site);
-        let (overlay, base) = (tuner::kept(&context.site), Arc::new(context.site.clone()));
         let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
         Actor {
             context,
@@ -267,8 +223,6 @@ impl Actor {
             failed_at: None,
             told: None,
             told_no_spare: false,
-            base,
-            overlay,
             told_of_yjit: false,
             crashes: 0,
             recovering: None,
@@ -302,7 +256,6 @@ impl Actor {
                 // Whoever asked waits for a change of state.
                 self.context.state.send_modify(|_| {});
             }
-            Order::Untune => self.overlay = None,
             Order::Restart(wish) => self.restart(wish).await,
             Order::Rollback(answer) => drop(answer.send(self.roll_back().await)),
             Order::Grow => self.grow_as_told().await,

@@ -10,24 +10,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    actor::{self, restart::Wish, Popular},
+    actor::{self, Popular},
     attempts::{Cause, Outcome},
     memory::{self, HeapAnswers},
+    orders::{Order, SharedSettings, State, Wish},
     overview::{Overview, Standing},
     processes::Processes,
     reaper::Reaper,
-    worker_process::Grace,
 };
 use crate::{
-    apps::incidents::{InHand, Incidents},
-    caching::auto::Reporter,
     config::{RubyProcess, SiteConfig},
-    observe::{log::Log, metrics, reservoir::Reservoir},
-    workers::dispatch::{
+    observe::{
+        incidents::{InHand, Incidents},
+        log::Log,
+        metrics,
+        reservoir::Reservoir,
+    },
+    origins::workers::dispatch::{
         expectations::label,
         origin::{Limits, Origin, Unavailable},
         queue::{Again, Class, Lease, Offer, Queue, Refused, StreamThreads, WorkerId},
@@ -35,60 +38,6 @@ use crate::{
     },
 };
 use startup_report::{Failure, StartupReport, Step};
-
-/// What the app is doing.
-#[derive(Debug, Clone)]
-pub enum State {
-    /// Not started yet, or stopped.
-    Stopped,
-    Starting,
-    Ready,
-    Failed {
-        report: Arc<StartupReport>,
-        /// When a request may start it again. None: never.
-        retry_at: Option<Instant>,
-    },
-}
-
-/// What the actor is told.
-pub enum Order {
-    /// Start unless it is up or starting.
-    Start,
-    /// Boot anew beside what serves, and switch when it is ready.
-    Restart(Wish),
-    /// Go back to the release before. Answered with the number of the attempt, or with why not.
-    Rollback(oneshot::Sender<Result<u64, String>>),
-    /// Say what came of a restart: see `Attempts::outcome`.
-    Outcome(u64, oneshot::Sender<Option<Option<Outcome>>>),
-    /// From the next start on nothing is tuned.
-    Untune,
-    /// Add (or take away) a worker.
-    Grow,
-    Shrink,
-    /// Say how everything stands.
-    Tell(oneshot::Sender<Overview>),
-    /// Ask a worker where a thread of it (from 1) is.
-    AskBacktrace {
-        worker: WorkerId,
-        thread: usize,
-        answer: oneshot::Sender<String>,
-    },
-    /// Have the preloader fork a shadow, which connects to this Unix socket. Answered when it has been asked, or with why
-    /// not.
-    Shadow(PathBuf, oneshot::Sender<Result<(), String>>),
-    /// Tell from now on which processes live.
-    Report(Reporter),
-    /// Ask the processes what Ruby's heaps hold.
-    AskMemory(oneshot::Sender<Vec<memory::HeapQuery>>),
-    /// Finish what is in hand within the time, then end all processes.
-    Stop {
-        grace: Grace,
-        done: oneshot::Sender<()>,
-    },
-}
-
-/// The settings that what serves was started with, as they change.
-pub type SharedSettings = Arc<RwLock<Arc<SiteConfig>>>;
 
 /// A handle to one app.
 pub struct App {
@@ -104,8 +53,6 @@ pub struct App {
     pub processes: Arc<Processes>,
     /// Requests that reach it, while a doctor watches.
     pub reservoir: Arc<Reservoir>,
-    /// What was tuned, for people. None: nothing is to be.
-    pub tuned: Mutex<Option<String>>,
     state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
     /// tmp/always_restart.txt is there.
@@ -145,7 +92,6 @@ impl App {
             suspects: Suspects::new(site.workers, site.workers.saturating_mul(site.threads)),
             processes: processes.clone(),
             reservoir: Arc::default(),
-            tuned: Mutex::default(),
             state,
             orders,
             always: AtomicBool::new(false),
@@ -187,7 +133,6 @@ impl App {
             suspects: Suspects::new(0, 0),
             processes: Arc::default(),
             reservoir: Arc::default(),
-            tuned: Mutex::default(),
             state,
             orders,
             always,

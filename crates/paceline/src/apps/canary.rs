@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use doctor::live::{ExpectedGain, LiveVerdict};
+use units::{bytes, millis};
 
-use super::tuned::Tuned;
-use crate::{config::SiteConfig, support::clock::Micros, workers::dispatch::comparison::Side};
+use crate::{config::SiteConfig, origins::workers::dispatch::comparison::Side, support::clock::Micros};
 
 /// What a canary is given.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +17,6 @@ pub struct Plan {
     pub requests: u64,
     /// What the change is to bring. None: it is enough that it does no worse.
     pub expectation: Option<Arc<Expectation>>,
-    /// What it is started with beside the settings. None: as what serves.
-    pub tuned: Option<Tuned>,
     /// What it is started with in place of the site's settings. None: these.
     pub settings: Option<Arc<SiteConfig>>,
 }
@@ -92,13 +90,10 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
             return Verdict::RollBack(times.told());
         }
     }
-    if let Some([old, new]) = look.memory.map(|both| both.map(|bytes| bytes as f64)) {
+    if let Some([old, new]) = look.memory.map(|both| both.map(|size| size as f64)) {
         if exceeds([old, new], LARGER) {
-            return Verdict::RollBack(format!(
-                "a worker has {:.0} MB of its own, an old one {:.0} MB",
-                new / 1e6,
-                old / 1e6
-            ));
+            let [old, new] = [old, new].map(|size| bytes(size as u64));
+            return Verdict::RollBack(format!("a worker has {new} of its own, an old one {old}"));
         }
     }
     let mut text = format!(
@@ -106,10 +101,7 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
         new.errors, new.requests, old.errors, old.requests
     );
     text.extend(times.map(|times| format!("; {}", times.told())));
-    text.extend(
-        look.memory
-            .map(|[old, new]| format!("; {:.0} MB a worker, before {:.0} MB", new as f64 / 1e6, old as f64 / 1e6)),
-    );
+    text.extend(look.memory.map(|[old, new]| format!("; {} a worker, before {}", bytes(new), bytes(old))));
     if let Some(LiveVerdict::Held(gain) | LiveVerdict::TooFew(gain)) = &look.gain {
         text.push_str(&format!("; {gain}"));
     }
@@ -117,7 +109,7 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
 }
 
 /// Whether what is now is more than so many times what was before, and more than so much above it.
-pub fn exceeds([before, now]: [f64; 2], (times, more): (f64, f64)) -> bool {
+fn exceeds([before, now]: [f64; 2], (times, more): (f64, f64)) -> bool {
     now > before * times && now > before + more
 }
 
@@ -138,15 +130,9 @@ struct Times {
 
 impl Times {
     fn told(&self) -> String {
-        let ms = |micros: f64| micros / 1000.0;
-        let ([old, new], [old_worst, new_worst]) = (self.median, self.worst);
-        format!(
-            "median {:.1} ms, p95 {:.1} ms on the same routes, before {:.1} ms and {:.1} ms",
-            ms(new),
-            ms(new_worst),
-            ms(old),
-            ms(old_worst)
-        )
+        let [[old, new], [old_worst, new_worst]] =
+            [self.median, self.worst].map(|both| both.map(|micros| millis(micros / 1000.0)));
+        format!("median {new}, p95 {new_worst} on the same routes, before {old} and {old_worst}")
     }
 }
 
@@ -180,7 +166,7 @@ mod tests {
     use super::*;
 
     const PLAN: Plan =
-        Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, tuned: None, settings: None };
+        Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, settings: None };
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn side(requests: u64, errors: u64, took: Micros) -> Side {
@@ -243,11 +229,11 @@ mod tests {
             judge(&PLAN, MINUTE, &[side(100, 0, 9), side(20, 0, 9)], &look)
         };
         assert_eq!(
-            verdict([50_000_000, 120_000_000]),
-            Verdict::RollBack("a worker has 120 MB of its own, an old one 50 MB".into())
+            verdict([50 << 20, 120 << 20]),
+            Verdict::RollBack("a worker has 120 MB of its own, an old one 50.0 MB".into())
         );
         assert!(
-            matches!(verdict([50_000_000, 80_000_000]), Verdict::Promote(text) if text.ends_with("80 MB a worker, before 50 MB"))
+            matches!(verdict([50 << 20, 80 << 20]), Verdict::Promote(text) if text.ends_with("80.0 MB a worker, before 50.0 MB"))
         );
     }
     #[test]

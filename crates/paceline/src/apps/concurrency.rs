@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::workers::dispatch::queue::{WorkerId, WorkerLoad};
+use crate::origins::workers::dispatch::queue::{WorkerId, WorkerLoad};
 
 /// How often it looks ...
 pub const INTERVAL: Duration = Duration::from_millis(50);

@@ -3,14 +3,12 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fmt};
 
-use serde::{Deserialize, Serialize};
-
 /// Tells a preloader that visitors are served on this machine: it gives way to every other process
 /// (gem/lib/paceline/server/background.rb).
 const BACKGROUND: &str = "PACELINE_BACKGROUND";
 
 /// Another environment than the server would give.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     pub set: BTreeMap<String, String>,
     pub unset: Vec<String>,
@@ -19,27 +17,11 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn is_empty(&self) -> bool {
-        *self == Environment::default()
-    }
-
-    /// The same for a process that gives way to all others.
+    /// This environment for a process that gives way to all others.
     pub fn in_background(&self) -> Environment {
         let mut changed = self.clone();
         changed.set.insert(BACKGROUND.into(), "1".into());
         changed
-    }
-
-    /// This one, and then `change`, whose words win.
-    pub fn changed_by(&self, change: &Environment) -> Environment {
-        let Environment { mut set, mut unset, mut ruby_options } = self.clone();
-        set.retain(|name, _| !change.unset.contains(name));
-        unset.retain(|name| !change.set.contains_key(name) && !change.unset.contains(name));
-        ruby_options.retain(|word| !change.ruby_options.contains(word));
-        set.extend(change.set.clone());
-        unset.extend(change.unset.clone());
-        ruby_options.extend(change.ruby_options.clone());
-        Environment { set, unset, ruby_options }
     }
 
     pub fn apply(&self, env: &mut BTreeMap<OsString, OsString>) {
@@ -54,17 +36,6 @@ impl Environment {
             }
             options.push(self.ruby_options.join(" "));
         }
-    }
-
-    /// It holds nothing but what may be tuned: one that comes from a file decides over no other code that is run.
-    pub fn is_tuning(&self) -> bool {
-        let is_name = |name: &String| name.starts_with("RUBY_GC_") || name == "MALLOC_ARENA_MAX";
-        let is_number =
-            |value: &String| value.len() <= 20 && value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let is_option = |word: &String| word == "--yjit";
-        self.set.iter().all(|(name, value)| is_name(name) && is_number(value))
-            && self.unset.iter().all(is_name)
-            && self.ruby_options.iter().all(is_option)
     }
 }
 
@@ -104,33 +75,5 @@ mod tests {
         let mut background = BTreeMap::new();
         Environment::default().in_background().apply(&mut background);
         assert_eq!(background, BTreeMap::from([(BACKGROUND.into(), "1".into())]));
-        assert!(change.is_tuning() && Environment::default().is_tuning() && Environment::default().is_empty());
-    }
-
-    #[test]
-    fn of_two_changes_the_second_wins() {
-        let set = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        let (slots, factor) = ("RUBY_GC_HEAP_FREE_SLOTS", "RUBY_GC_HEAP_GROWTH_FACTOR");
-        let yjit = vec!["--yjit".to_owned()];
-        let first = Environment { set: set(slots, "1"), unset: vec![factor.into()], ruby_options: yjit.clone() };
-        let second = Environment { set: set(factor, "1.1"), unset: vec![slots.into()], ruby_options: yjit };
-        assert_eq!(first.changed_by(&second), second);
-        let both = first.changed_by(&Environment { set: set("MALLOC_ARENA_MAX", "2"), ..Environment::default() });
-        let expected =
-            "RUBYOPT=--yjit, MALLOC_ARENA_MAX=2, RUBY_GC_HEAP_FREE_SLOTS=1, without RUBY_GC_HEAP_GROWTH_FACTOR";
-        assert_eq!(both.to_string(), expected);
-    }
-
-    #[test]
-    fn a_file_decides_over_no_code() {
-        let set = |name: &str, value: &str| Environment {
-            set: BTreeMap::from([(name.into(), value.into())]),
-            ..Environment::default()
-        };
-        let option = Environment { ruby_options: vec!["-r/tmp/x".into()], ..Environment::default() };
-        let unset = Environment { unset: vec!["RAILS_ENV".into()], ..Environment::default() };
-        for change in [set("LD_PRELOAD", "1"), set("RUBY_GC_HEAP_FREE_SLOTS", "/tmp/x"), option, unset] {
-            assert!(!change.is_tuning(), "{change}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use unix_user::{self, AccountRequest, Refused, RunAs};
 pub struct StartableApp {
     /// The real path of the root (Capistrano's `current` is a symlink).
     pub root: PathBuf,
-    /// The same as it is named.
+    /// The root as it is named.
     named: PathBuf,
     pub kind: AppKind,
     /// Its rackup or Sinatra file.
@@ -24,7 +24,7 @@ impl StartableApp {
         StartableApp::in_release(site, &site.root)
     }
 
-    /// The same of another release of the site than its root leads to now.
+    /// What is found in another release of the site than its root leads to now.
     pub fn in_release(site: &SiteConfig, release: &Path) -> Result<StartableApp, String> {
         let root = release.canonicalize().map_err(|error| error.to_string())?;
         let inside = |path: &PathBuf| match path.strip_prefix(&site.root) {

@@ -14,18 +14,17 @@ use tokio::sync::{mpsc, watch};
 
 use super::ruby_facts::RubyFacts;
 use super::{
-    actor::{ActorEvent, Event},
+    events::{ActorEvent, Event},
     found::StartableApp,
     limits,
     output::read_lines,
     reaper::Exit,
     spawn::{environment_digest, PreloaderProcess},
-    tuner::Overlay,
     worker_process::Worker,
 };
 use crate::{
     config::{AppKind, SiteConfig},
-    workers::{
+    origins::workers::{
         dispatch::queue::{Queue, StreamThreads, WorkerId},
         protocol::{
             control::{control, ControlReader, ControlWriter},
@@ -83,7 +82,7 @@ pub struct Generation {
     /// What its preloader has said of Ruby.
     pub facts: RubyFacts,
     pub began: Instant,
-    /// The same, in Unix seconds.
+    /// When it began, in Unix seconds.
     pub began_at: f64,
     /// The real path of the root that it is loaded from.
     pub release: PathBuf,
@@ -117,10 +116,6 @@ pub struct Generation {
     pub rollback: bool,
     /// The settings that it was started with.
     pub settings: Arc<SiteConfig>,
-    /// The same without what is tuned of them.
-    pub base: Arc<SiteConfig>,
-    /// What it was started with beside these.
-    pub overlay: Option<Overlay>,
 }
 
 /// A worker that has become a preloader.
@@ -139,10 +134,10 @@ impl Generation {
         began: Instant,
         socket: UnixStream,
         process: Option<(i32, OwnedFd, OwnedFd)>,
-        site: &SiteConfig,
+        (site, run_as): (&SiteConfig, RunAs),
         events: &mpsc::UnboundedSender<Event>,
     ) -> std::io::Result<Generation> {
-        let (reader, writer) = control(socket)?;
+        let (reader, writer) = control(socket, &run_as)?;
         forward(number, None, reader, events.clone());
         let pid = process.as_ref().map(|(pid, ..)| *pid);
         let settings = Arc::new(site.clone());
@@ -162,7 +157,7 @@ impl Generation {
             fork_time: FORK_TIME.min(site.start_timeout),
             fork_due: None,
             deadline: began + site.start_timeout,
-            run_as: RunAs::own(),
+            run_as,
             environment: String::new(),
             pipes: 0,
             exit: None,
@@ -172,9 +167,7 @@ impl Generation {
             rehearsal: None,
             keep: None,
             rollback: false,
-            settings: settings.clone(),
-            base: settings,
-            overlay: None,
+            settings,
         };
         if let Some((_, stdout, stderr)) = process {
             for pipe in [stdout, stderr] {
@@ -318,7 +311,7 @@ impl Generation {
         events: &mpsc::UnboundedSender<Event>,
     ) -> std::io::Result<()> {
         self.forking = self.forking.saturating_sub(1);
-        let (reader, control) = control(UnixStream::from(fd))?;
+        let (reader, control) = control(UnixStream::from(fd), &self.run_as)?;
         forward(self.number, Some(id), reader, events.clone());
         let worker = Worker::new(index, pid, control, site.start_timeout, limits::quota(&site.limits));
         self.workers.insert(id, worker);

@@ -1,6 +1,6 @@
 //! How workers' own memory has grown since they were forked, and which routes it grew with. A reading tells only how
-//! much a process has; whose requests made the difference is estimated over the last readings: a route that is there
-//! when memory grows, and not when it does not, is blamed. Readings are arguments.
+//! much a process has; whose requests made the difference, those that still run among them, is estimated over the last
+//! readings: a route that is there when memory grows, and not when it does not, is blamed. Readings are arguments.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,9 +8,9 @@ use std::{
 };
 
 use crate::{
-    apps::incidents::Sample,
+    observe::incidents::Sample,
+    origins::workers::dispatch::queue::{RouteWork, WorkerId},
     support::clock,
-    workers::dispatch::queue::{RouteWork, WorkerId},
 };
 
 /// Routes that are kept of a worker; those it grew with least make room.
@@ -23,6 +23,9 @@ const MAX_SAMPLES: usize = 240;
 const ROUNDS: usize = 40;
 /// What a request is taken to leave at first: so many bytes, and so many for each object that it allocated.
 const FIRST_GUESS: (f64, f64) = (1000.0, 40.0);
+/// What one that still runs is taken to leave, if none of its route has ended: what it allocated is not known yet, and may
+/// be much.
+const GUESS_OF_RUNNING: f64 = 1e6;
 
 /// A route's name, `GET /orders/*`; None: of all those that had no place of their own.
 type Label = Option<Arc<str>>;
@@ -49,6 +52,8 @@ pub struct WorkerGrowth {
     every: usize,
     readings: usize,
     last: VecDeque<Interval>,
+    /// Requests that ran at the last reading.
+    running: HashMap<Label, u64>,
     /// What came of readings that are no longer looked at.
     before: HashMap<Label, Share>,
 }
@@ -71,7 +76,7 @@ struct Share {
 pub struct RouteGrowth {
     pub label: Arc<str>,
     pub bytes: u64,
-    /// Requests of the route that it has answered since it was first looked at.
+    /// Requests of the route since it was first looked at, answered or not.
     pub requests: u64,
 }
 
@@ -144,8 +149,12 @@ impl WorkerGrowth {
         self.routes().into_iter().find(|route| route.bytes > 0 && *route.label != *OTHERS)
     }
 
-    /// Growth of a request that still runs has nobody to be put to yet: it waits for the reading after its answer.
+    /// Where nothing has run there is nobody to put growth to: it waits for the next reading.
     fn settle(&mut self, done: Vec<(Label, RouteWork)>) {
+        self.running = HashMap::new();
+        for (label, work) in done.iter().filter(|(_, work)| work.running > 0) {
+            *self.running.entry(label.clone()).or_default() += work.running;
+        }
         if done.is_empty() {
             return;
         }
@@ -164,6 +173,9 @@ impl WorkerGrowth {
     fn shares(&self) -> HashMap<Label, Share> {
         let (rates, mut shares) = (self.rates(), self.before.clone());
         self.last.iter().for_each(|interval| interval.share_out(&rates, &mut shares));
+        for (label, running) in &self.running {
+            shares.entry(label.clone()).or_default().requests += running;
+        }
         bound(&mut shares);
         shares
     }
@@ -173,25 +185,32 @@ impl WorkerGrowth {
     /// (Richardson-Lucy).
     fn rates(&self) -> HashMap<Label, f64> {
         let mut places: HashMap<&Label, usize> = HashMap::new();
-        // Requests and objects of each route.
-        let mut seen: Vec<(f64, f64)> = Vec::new();
+        // Of each route the requests that ran, those that have ended, and the objects of these.
+        let mut seen: Vec<(f64, f64, f64)> = Vec::new();
         // By interval: its growth, and the place and number of requests of each of its routes.
         let mut intervals: Vec<(f64, Vec<(usize, f64)>)> = Vec::new();
         for interval in &self.last {
             let done = interval.done.iter().map(|(label, done)| {
                 let place = *places.entry(label).or_insert_with(|| {
-                    seen.push((0.0, 0.0));
+                    seen.push((0.0, 0.0, 0.0));
                     seen.len() - 1
                 });
-                seen[place].0 += done.requests as f64;
-                seen[place].1 += done.allocated as f64;
-                (place, done.requests as f64)
+                seen[place].0 += ran(done);
+                seen[place].1 += done.requests as f64;
+                seen[place].2 += done.allocated as f64;
+                (place, ran(done))
             });
             intervals.push((interval.bytes, done.collect()));
         }
         let (bytes, by_object) = FIRST_GUESS;
-        let mut rates: Vec<f64> =
-            seen.iter().map(|(requests, objects)| bytes + by_object * objects / requests.max(1.0)).collect();
+        let guess = |(_, ended, objects): &(f64, f64, f64)| {
+            if *ended > 0.0 {
+                bytes + by_object * objects / ended
+            } else {
+                GUESS_OF_RUNNING
+            }
+        };
+        let mut rates: Vec<f64> = seen.iter().map(guess).collect();
         for _ in 0..ROUNDS {
             let mut found = vec![0.0; seen.len()];
             for (bytes, done) in &intervals {
@@ -208,18 +227,23 @@ impl WorkerGrowth {
 
 impl Interval {
     fn expected(&self, rates: &HashMap<Label, f64>) -> f64 {
-        self.done.iter().map(|(label, done)| done.requests as f64 * rates.get(label).unwrap_or(&0.0)).sum()
+        self.done.iter().map(|(label, done)| ran(done) * rates.get(label).unwrap_or(&0.0)).sum()
     }
 
     fn share_out(&self, rates: &HashMap<Label, f64>, shares: &mut HashMap<Label, Share>) {
         let expected = self.expected(rates);
         for (label, done) in &self.done {
-            let part = done.requests as f64 * rates.get(label).unwrap_or(&0.0) / expected.max(1e-9);
+            let part = ran(done) * rates.get(label).unwrap_or(&0.0) / expected.max(1e-9);
             let share = shares.entry(label.clone()).or_default();
             share.requests += done.requests;
             share.bytes += self.bytes * part.min(1.0);
         }
     }
+}
+
+/// Requests that ran between two readings. What a stream leaves, it leaves in each such time.
+fn ran(work: &RouteWork) -> f64 {
+    (work.requests + work.running) as f64
 }
 
 /// The routes of least growth become one.
@@ -241,7 +265,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn done(label: &str, requests: u64, allocated: u64) -> (Label, RouteWork) {
-        (Some(label.into()), RouteWork { route: None, requests, allocated })
+        (Some(label.into()), RouteWork { route: None, requests, running: 0, allocated })
     }
 
     /// Route, requests and objects.
@@ -284,6 +308,36 @@ mod tests {
     fn a_request_that_runs_is_blamed_when_it_has_ended() {
         let grown = after(&[(10, &[]), (90, &[]), (95, &[("GET /report", 1, 5)])]);
         assert_eq!(grown.most().unwrap().bytes, 85 * MB);
+    }
+
+    /// As with 273 event streams that opened while a health check asked.
+    #[test]
+    fn what_streams_hold_is_not_put_to_a_quick_request_beside_them() {
+        let streams = |running| {
+            let work = RouteWork { route: None, requests: 0, running, allocated: 0 };
+            (Some("GET /events".into()), work)
+        };
+        let mut growth = Growth::default();
+        growth.read(1, 10 * MB, [done("GET /up", 1, 300)]);
+        growth.read(1, 110 * MB, [streams(273), done("GET /up", 1, 300)]);
+        let most = growth.of(1).unwrap().most().unwrap();
+        assert_eq!((&*most.label, most.requests), ("GET /events", 273));
+        assert!(most.bytes > 90 * MB, "{most:?}");
+        // They stay open, and nothing grows: they are the same ones.
+        growth.read(1, 110 * MB, [streams(273), done("GET /up", 1, 300)]);
+        let routes = growth.of(1).unwrap().routes();
+        assert_eq!(routes.iter().map(|route| route.requests).collect::<Vec<_>>(), [273, 3]);
+        assert!(routes[0].bytes > 90 * MB, "{routes:?}");
+        growth.read(1, 110 * MB, [done("GET /events", 273, 3_000_000)]);
+        assert_eq!(growth.of(1).unwrap().routes()[0].requests, 273, "they have ended");
+        // A few beside many quick ones, always both.
+        growth.read(2, 10 * MB, []);
+        for _ in 0..5 {
+            growth.read(2, 60 * MB, [streams(12), done("GET /up", 100, 20_000)]);
+        }
+        let most = growth.of(2).unwrap().most().unwrap();
+        assert_eq!((&*most.label, most.requests), ("GET /events", 12));
+        assert!(most.bytes > 40 * MB, "{most:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How many workers there is memory for: what they have by measure, against what is left of the machine's or the
 //! control group's. Pure: figures are arguments. It never reads them and never ends anything.
 
-use crate::apps::memory_usage::Machine;
+use crate::observe::memory_usage::Machine;
 
 /// One part in so many of the limit is kept free: for the kernel's own needs, and for what grows before the next look.
 const KEPT: u64 = 16;

@@ -1,12 +1,9 @@
 //! Which worker is to be replaced, because it has too much memory or has answered enough. Pure: what is known of the
 //! workers is an argument. It counts private memory alone: what is free again when the worker ends.
 
-use std::{
-    collections::HashSet,
-    hash::{BuildHasher, Hasher, RandomState},
-};
+use std::collections::HashSet;
 
-use crate::{config::WorkerLimits, workers::dispatch::queue::WorkerId};
+use crate::{config::WorkerLimits, origins::workers::dispatch::queue::WorkerId};
 
 /// A worker that serves.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +11,7 @@ pub struct WorkerMemory {
     pub id: WorkerId,
     /// Bytes that it has for itself (`accounting::Memory::own`). None: not read yet.
     pub own: Option<u64>,
-    /// The same at its first reading.
+    /// Bytes that it had for itself at its first reading.
     pub born: u64,
     pub answered: u64,
     /// It is to go after so many requests.
@@ -96,9 +93,7 @@ fn exceeds(own: u64, born: u64, limit: u64) -> bool {
 
 /// After how many requests a worker that is forked now is to go.
 pub fn quota(limits: &WorkerLimits) -> Option<u64> {
-    // Not a secret: that all of them are keyed by another number is chance enough.
-    let chance = RandomState::new().build_hasher().finish();
-    limits.requests.map(|requests| requests + chance % (limits.requests_jitter + 1))
+    limits.requests.map(|requests| requests + fastrand::u64(..=limits.requests_jitter))
 }
 
 /// A limit that workers reach at their birth, by the setting's name, and what they have then: it can't be kept.

@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::{sync::watch, time::timeout_at};
 
 use super::growth::RouteGrowth;
-pub use crate::workers::protocol::ruby_heap::RubyHeap;
+pub use crate::origins::workers::protocol::ruby_heap::RubyHeap;
 
 /// A process that was asked for its heap.
 pub struct HeapQuery {

@@ -3,8 +3,8 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::{generation::Phase, headroom::Headroom, processes::ProcessView, tuned::Tuned};
-use crate::workers::dispatch::queue::WorkerId;
+use super::{generation::Phase, processes::ProcessView};
+use crate::origins::workers::dispatch::queue::WorkerId;
 use startup_report::StartupReport;
 
 /// One app at one moment.
@@ -23,10 +23,6 @@ pub struct Overview {
     pub generations: Vec<GenerationView>,
     /// What runs beside its workers.
     pub processes: Vec<ProcessView>,
-    /// What the generation that serves was started with beside the settings (`tune`).
-    pub tuned: Tuned,
-    /// The last figures of its workers' memory.
-    pub headroom: Option<Headroom>,
 }
 
 /// What the app is doing.
@@ -142,16 +138,7 @@ impl WorkerView {
 impl Overview {
     /// Of an app that has no processes.
     pub fn empty(state: Standing, failure: Option<Arc<StartupReport>>) -> Overview {
-        Overview {
-            state,
-            failure,
-            workers_wanted: 0,
-            restarts: 0,
-            generations: Vec::new(),
-            processes: Vec::new(),
-            tuned: Tuned::default(),
-            headroom: None,
-        }
+        Overview { state, failure, workers_wanted: 0, restarts: 0, generations: Vec::new(), processes: Vec::new() }
     }
 
     /// The generation that serves.

@@ -10,9 +10,12 @@ use http::StatusCode;
 
 use crate::{
     config::SiteConfig,
-    workers::dispatch::{
-        queue::Queue,
-        replay::{replay, NoAnswer, Replay, ReplayAnswer},
+    origins::workers::{
+        dispatch::{
+            queue::Queue,
+            replay::{replay, NoAnswer, Replay, ReplayAnswer},
+        },
+        protocol::frame::AppError,
     },
 };
 use startup_report::{phrases, Failure};
@@ -47,7 +50,10 @@ pub async fn check(queue: &Arc<Queue>, site: &SiteConfig) -> Result<Option<(Stri
         match replay(queue, &asked).await {
             Ok(answer) if answer.status == StatusCode::NOT_FOUND && paths.peek().is_some() => {}
             Ok(answer) if answer.status.is_server_error() => {
-                return Err(Failure::Unready { path: path.clone(), told: told(&answer) })
+                return Err(match &answer.raised {
+                    Some(error) => raised(path, AppError::clone(error)),
+                    None => Failure::Unready { path: path.clone(), told: told(&answer) },
+                })
             }
             Ok(answer) => return Ok(Some((path.clone(), answer.status))),
             Err(none) => return Err(failed(path, none, site.start_timeout)),
@@ -58,24 +64,22 @@ pub async fn check(queue: &Arc<Queue>, site: &SiteConfig) -> Result<Option<(Stri
 
 fn failed(path: &str, none: NoAnswer, after: Duration) -> Failure {
     let told = match none {
-        NoAnswer::Raised(error) => {
-            let error = *error;
-            return Failure::Exception {
-                class: error.class,
-                message: error.message,
-                file: Some(error.file).filter(|file| !file.is_empty()).map(Into::into),
-                line: error.line.parse().ok(),
-                backtrace: error.backtrace,
-                cause: None,
-                detail: Some(format!("GET {path} raised it: the ready check of the new generation.")),
-            };
-        }
+        NoAnswer::Raised(error) => return raised(path, *error),
         NoAnswer::TimedOut => format!("was not answered within {}", phrases::duration(after)),
         NoAnswer::Died => "was not answered: the worker died of it".into(),
         NoAnswer::Unsendable => "was answered with something that is no HTTP response".into(),
         NoAnswer::NoRequest => "can't be asked for".into(),
     };
     Failure::Unready { path: path.into(), told }
+}
+
+/// The exception itself, also where the application made a page of it.
+fn raised(path: &str, mut error: AppError) -> Failure {
+    if !error.detail.is_empty() {
+        error.detail.push('\n');
+    }
+    error.detail.push_str(&format!("GET {path} raised it: the ready check of the new generation."));
+    error.into()
 }
 
 fn told(answer: &ReplayAnswer) -> String {

@@ -19,7 +19,7 @@ use rustix::io::{fcntl_setfd, FdFlags};
 use super::{found::StartableApp, tuning};
 use crate::{
     config::{RubyChild, RubyProcess, SiteConfig, StartRuby},
-    workers::protocol::{
+    origins::workers::protocol::{
         fields,
         frame::{encode, kind},
     },
@@ -61,7 +61,7 @@ fn gem_dirs_near(program: &Path) -> impl Iterator<Item = PathBuf> + '_ {
 }
 
 /// What a service manager, or a front before this one, has told the front.
-pub const MANAGERS: [&str; 7] = [
+const MANAGERS: [&str; 7] = [
     "LISTEN_FDS",
     "LISTEN_PID",
     "LISTEN_FDNAMES",
@@ -171,13 +171,11 @@ pub fn reader(
     site: &SiteConfig,
     found: &StartableApp,
     run_as: &RunAs,
-    change: impl FnOnce(&mut BTreeMap<OsString, OsString>),
 ) -> Option<PreloaderProcess> {
     let RubyProcess { mut control, child } = process;
     let child = child?;
     let mut env = environment(site, run_as);
     let notice = tuning::apply(&site.tuning, &mut env);
-    change(&mut env);
     let at_beginning = |name: &OsStr| {
         let text = name.to_string_lossy();
         AT_BEGINNING.iter().any(|begin| text.starts_with(begin))

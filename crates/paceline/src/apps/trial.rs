@@ -6,13 +6,16 @@ use std::{io, sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, sync::oneshot};
 
 use super::{
-    app::{App, Order, State},
+    app::App,
+    orders::{Order, State},
     reaper::Reaper,
 };
 use crate::{
-    apps::incidents::Incidents,
     config::{RubyProcess, SiteConfig},
-    observe::log::{Log, LogConfig},
+    observe::{
+        incidents::Incidents,
+        log::{Log, LogConfig},
+    },
 };
 use startup_report::StartupReport;
 

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 use super::reaper::Exit;
-use crate::workers::protocol::{
+use crate::origins::workers::protocol::{
     channel::Channel,
     control::ControlWriter,
     fields,

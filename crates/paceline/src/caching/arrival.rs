@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     content::body::ResponseBody,
-    request::exchange::Exchange,
+    exchange::Exchange,
     support::clock::{self, Micros},
 };
 
@@ -154,9 +154,6 @@ impl SiteCache {
         asked: &FetchContext,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
-        if !self.settings.rules.is_empty() {
-            self.learn(&parts.headers);
-        }
         let mut asked = *asked;
         if !invalidating::is_safe(&head.method) {
             self.invalidate(wanted, head, &parts);
@@ -240,7 +237,7 @@ impl SiteCache {
         let Some((rule, visitor)) = self.rule_of(wanted).zip(wanted.visitor) else {
             return storable(head, parts, at, self.settings.stale_if_error);
         };
-        let decided = rule.storable(head, parts, at, &self.learned());
+        let decided = rule.storable(head, parts, at);
         // Of who has just changed something the next page is not kept; whether or not this one could be.
         if self.may_be_shown_once(rule, &head.headers, parts, began) {
             return Err(Reason::Cookies);
@@ -293,7 +290,7 @@ impl SiteCache {
     ) -> Response<ResponseBody> {
         wanted.status.forward_status = Some(304);
         let renewed = match self.rule_of(wanted) {
-            Some(rule) => rule.storable(head, &merged(stored, &parts), asked.at, &self.learned()).map(|storable| {
+            Some(rule) => rule.storable(head, &merged(stored, &parts), asked.at).map(|storable| {
                 Stored::new(stored.url.clone(), stored.status, storable, stored.content.clone(), &self.tags(wanted))
             }),
             None => updating::freshened(stored, &parts.headers, asked.at, self.settings.stale_if_error),
@@ -357,9 +354,6 @@ impl SiteCache {
         }
         self.cache.uncacheable.forget(wanted.key);
         wanted.status.reason = None;
-        if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
-            self.learn_stored(&parts.headers, &wanted.path);
-        }
         if let Some(lease) =
             wanted.lease.take_if(|lease| !lease.may_share(parts.status, &storable, body.size_hint().exact()))
         {

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     content::body::ResponseBody,
-    request::exchange::Exchange,
+    exchange::Exchange,
     support::clock::{self, Micros},
 };
 
@@ -47,7 +47,7 @@ pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Orig
 pub struct Flight {
     key: Key,
     began: Moment,
-    /// The same by the timeline's clock.
+    /// When it began, by the timeline's clock.
     began_at: Micros,
     /// Those who ask from this time of day on want another answer.
     until: Millis,
@@ -293,24 +293,10 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use crate::{
-        caching::{Cache, Lookup, Settings},
-        observe::log::{Log, LogConfig},
-        request::exchange::Connection,
-    };
+    use crate::{caching::Lookup, exchange::Connection};
 
     fn site() -> Arc<SiteCache> {
-        let settings = Settings {
-            object: 1 << 20,
-            stale_if_error: 0,
-            crawlers_stale: 0,
-            obey_requests: true,
-            recode: true,
-            rules: Vec::new(),
-            scheduled: Vec::new(),
-        };
-        let log = Log::open(&LogConfig::nowhere()).unwrap();
-        Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", log))
+        SiteCache::of_test(Vec::new())
     }
 
     fn look(site: &Arc<SiteCache>) -> Lookup {

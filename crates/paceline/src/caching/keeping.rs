@@ -16,7 +16,6 @@ use cache::{
 use http::{header, HeaderMap, StatusCode};
 
 use super::{invalidation::target_of, lookup::CacheRequest, recode, tier::TierLease, SiteCache};
-use crate::support::clock;
 
 /// Paths of which it is kept which parameters do not matter.
 const MAX_SEARCHES: usize = 4096;
@@ -52,7 +51,7 @@ impl SiteCache {
         let store = &self.cache.store;
         let key = self.cache.keys.variant(primary, &stored.nominated, request);
         // Nobody gets it any more, and what is there may be what was prepared for the time after it.
-        if stored.freshness.holds.until <= clock::unix_millis() {
+        if !self.may_hold(primary, stored.freshness.holds) {
             return (key, Err(Reason::Outdated));
         }
         if !stored.nominated.is_empty() {

@@ -28,7 +28,7 @@ use super::{
     tier::TierLease,
     Purging, SiteCache,
 };
-use crate::{content::body::ResponseBody, request::exchange::Exchange, support::clock::Micros};
+use crate::{content::body::ResponseBody, exchange::Exchange, support::clock::Micros};
 use http_guard::host;
 
 /// What is to be done with a request.
@@ -179,7 +179,7 @@ impl SiteCache {
         let rule = if is_read { self.rule(path) } else { None };
         let own = rule.is_some_and(|rule| {
             rule.admits(head).is_err()
-                || rule.is_somebodys_own(&head.headers, &self.learned())
+                || rule.is_somebodys_own(&head.headers)
                 // What somebody has changed is shown to them at once only where a cookie names them.
                 || exchange.user.is_some() && rule.cookies.is_empty()
         });
@@ -264,6 +264,7 @@ impl SiteCache {
             let page = PageRequest { url: &stored.url, primary, for_all, path, headers: &asked.head.headers };
             self.see(&page, Announcement::Stored(announced));
         }
+        self.end_with_page(asked.primary, &mut response);
         response.extensions_mut().insert(status);
         match is_stale {
             true => StoredUse::AnswersStale(response),

@@ -5,22 +5,17 @@
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight`
 //! (one question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what
 //! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
-//! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
-//! (what is known of a site's cookies), `advice` (what the owner should know of that), `scheduled` (pages that change at a
-//! known time), `auto` (pages that are known by what they were made of), `counters`, `succession` (what another
+//! body that is given on while it comes), `sessions` (visitors under an owner's rules), `scheduled` (pages that change at a known time), `auto` (pages that are known by what they were made of), `counters`, `succession` (what another
 //! process takes over), `sharing` (what other machines' fronts hear of), `tier` (pages that they share).
 
-mod advice;
 mod answer;
 mod arrival;
 pub mod auto;
-mod cookie_file;
 mod counters;
 mod disk;
 mod flight;
 mod invalidation;
 mod keeping;
-mod learned;
 mod lookup;
 mod partition;
 mod recalling;
@@ -61,16 +56,13 @@ use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
 use auto::AutoHit;
 
-pub use advice::warnings;
-pub use cookie_file::{CookieFile, CookieFileError};
 pub use counters::{Counters, MissedPath};
 pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, OriginAnswer};
-pub use learned::{from_json as cookies_from_json, to_json as cookies_to_json, Cookies};
 pub use lookup::{CacheRequest, Lookup};
 pub use sharing::{Publication, PurgeShared, SHARING_TIME};
 pub use streaming::SharedReader;
-pub use succession::{Relay, RelayMessage};
+pub use succession::{Relay, RelayedPurge};
 pub use tier::{Granted, SharedTier, TierQuestion, TierRelease, TierSession, TierUse, TierValue, TierWrite};
 
 /// What the sites of a server keep together.
@@ -95,8 +87,6 @@ pub struct Cache {
     tidied: AtomicU64,
     /// Stands where what is kept has no URL.
     no_url: Arc<str>,
-    /// What was learned of the sites' cookies.
-    cookies: Arc<Cookies>,
     /// What is prepared for a time to come.
     changes: scheduled::Changes,
 }
@@ -120,6 +110,24 @@ pub struct Settings {
     pub scheduled: Vec<::scheduled::rule::Rule>,
 }
 
+#[cfg(test)]
+impl SiteCache {
+    /// A site whose cache is large enough for a test. `scheduled`: its rules for pages that change at a known time.
+    pub fn of_test(scheduled: Vec<::scheduled::rule::Rule>) -> Arc<SiteCache> {
+        let settings = Settings {
+            object: 1 << 20,
+            stale_if_error: 0,
+            crawlers_stale: 0,
+            obey_requests: true,
+            recode: true,
+            rules: Vec::new(),
+            scheduled,
+        };
+        let log = Log::open(&crate::observe::log::LogConfig::nowhere()).unwrap();
+        Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, log))
+    }
+}
+
 /// A site's part of the cache.
 pub struct SiteCache {
     pub settings: Settings,
@@ -128,7 +136,7 @@ pub struct SiteCache {
     pub counters: Counters,
     log: Log,
     cache: Arc<Cache>,
-    sessions: sessions::Sessions,
+    warned: sessions::Warned,
     schedule: scheduled::Schedule,
     /// Paths whose queries hold what does not matter, by URL.
     searches: RwLock<HashMap<String, NoVarySearch>>,
@@ -140,7 +148,7 @@ impl Cache {
         Cache::over(budget, <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair()))
     }
 
-    /// The same, with a part on disk. Err: its thread could not be started.
+    /// A cache with a part on disk. Err: its thread could not be started.
     pub fn with_disk(budget: u64, disk: Disk) -> io::Result<Arc<Cache>> {
         let cache = Arc::new(Cache::succeeding(budget, disk.secret()));
         cache.attach_any(disk)?;
@@ -162,7 +170,6 @@ impl Cache {
             making: Mutex::default(),
             tidied: AtomicU64::new(0),
             no_url: "".into(),
-            cookies: Arc::default(),
             changes: scheduled::Changes::default(),
         }
     }
@@ -191,7 +198,6 @@ impl Cache {
 
     /// Writes what still waits for the disk, before the server ends.
     pub fn close(&self) {
-        self.cookies.close();
         if let Some(disk) = self.disk() {
             disk.end();
         }
@@ -212,7 +218,7 @@ impl Cache {
         self.purge_everywhere(what, how).0
     }
 
-    /// The same, with what becomes of it on other fronts, if there are any.
+    /// Purges, and returns what becomes of it on other fronts, if there are any.
     pub fn purge_everywhere(&self, what: &Purge, how: How) -> (usize, Option<PurgeShared>) {
         let (count, Purging { on_disk, shared }) = self.purge_soon(what, how);
         // Most are in both.
@@ -220,9 +226,9 @@ impl Cache {
         (count.max(on_disk), shared)
     }
 
-    /// The same without waiting: nothing of it is given here any more.
+    /// Purges without waiting: nothing of it is given here any more.
     fn purge_soon(&self, what: &Purge, how: How) -> (usize, Purging) {
-        self.relayed(|| RelayMessage::Purge(what.clone(), how));
+        self.relayed(|| RelayedPurge(what.clone(), how));
         let announced = self.announce(what);
         let (count, on_disk) = self.purge_here(what, how);
         (count, Purging { on_disk, shared: announced.and_then(|number| self.publish(number, what, how)) })
@@ -243,7 +249,7 @@ impl Cache {
         let is_meant = |origin: &String| origin.split_once("://").is_some_and(|(_, authority)| is_meant(authority));
         for origin in origins.into_iter().filter(is_meant) {
             let what = Purge::Prefix(format!("{origin}/"));
-            self.relayed(|| RelayMessage::Purge(what.clone(), How::Drop));
+            self.relayed(|| RelayedPurge(what.clone(), How::Drop));
             if let Some(purged) = self.purge_here(&what, How::Drop).1 {
                 // A thread that is gone purges nothing; it has said why.
                 let _ = purged.blocking_recv();
@@ -300,15 +306,14 @@ impl Purge {
 }
 
 impl SiteCache {
-    /// `site`: the name under which its cookies are known.
-    pub fn new(cache: Arc<Cache>, settings: Settings, site: &str, log: Log) -> SiteCache {
+    pub fn new(cache: Arc<Cache>, settings: Settings, log: Log) -> SiteCache {
         SiteCache {
             schedule: scheduled::Schedule::new(&settings.scheduled),
             patterns: PatternSet::new(settings.rules.iter().map(|rule| &rule.path)),
             settings,
             log,
             counters: Counters::default(),
-            sessions: sessions::Sessions::new(cache.cookies.of(site)),
+            warned: sessions::Warned::default(),
             cache,
             searches: RwLock::default(),
         }
@@ -323,15 +328,17 @@ impl SiteCache {
         let unknown = || CacheStatus::forward(Forward::Bypass);
         let own = response.extensions_mut().remove::<CacheStatus>();
         let auto = response.extensions_mut().remove::<AutoHit>().map(AutoHit::status);
-        let status = auto.or(own).unwrap_or_else(unknown);
+        let mut status = auto.or(own).unwrap_or_else(unknown);
+        if let Some(left) = scheduled::bound(response) {
+            status.ttl = status.ttl.map(|ttl| ttl.min(left as i64));
+        }
         self.counters.count(&status, path);
-        scheduled::bound(response);
         say(&status, response);
         status
     }
 }
 
-/// The same for a site without a page cache. None: no cache did anything.
+/// Says what the automatic page cache did, for a site without a page cache. None: no cache did anything.
 pub fn tell_auto(response: &mut Response<ResponseBody>) -> Option<CacheStatus> {
     let status = response.extensions_mut().remove::<AutoHit>()?.status();
     say(&status, response);

@@ -6,7 +6,7 @@ use cache::parts::{wanted_format, wanted_part};
 use http::{header, request::Parts, HeaderName};
 
 use super::{scheduled::is_sampled, sessions::Visitor};
-use crate::request::exchange::{identity::User, Exchange};
+use crate::exchange::{identity::User, Exchange};
 
 /// Who shares a page with all who come by the same proxies.
 #[derive(Debug, Clone, Default)]

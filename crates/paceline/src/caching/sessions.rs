@@ -2,12 +2,11 @@
 //! It never keeps a cookie's value, only hashes of it.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{atomic::Ordering::Relaxed, Arc},
 };
 
 use cache::{
-    cookies::{cookies, CookieKnowledge, MAX_NAMES},
     store::How,
     stored::{Entry, UNSETTLED},
     stubborn::Rule,
@@ -15,26 +14,26 @@ use cache::{
 use http::{request, response, HeaderMap};
 use parking_lot::Mutex;
 
-use super::{
-    advice,
-    learned::{from_response, SiteCookies},
-    Cache, SiteCache,
-};
+use super::{Cache, SiteCache};
 use crate::{
     observe::log::Name,
     support::clock::{self, Micros},
 };
 
-/// What is known of a site's cookies, and what was said of them.
-pub struct Sessions {
-    pub cookies: Arc<SiteCookies>,
-    /// Paths of rules and names of cookies of which a warning was given.
-    said: Mutex<HashSet<(String, String)>>,
-}
+/// Bytes of a cookie's name in a warning, and warnings of a rule: names are what visitors send.
+const MAX_NAME: usize = 128;
+const MAX_WARNINGS: usize = 8;
 
-impl Sessions {
-    pub fn new(cookies: Arc<SiteCookies>) -> Sessions {
-        Sessions { cookies, said: Mutex::default() }
+/// Of which cookies a warning was given, by the path of the rule.
+#[derive(Default)]
+pub struct Warned(Mutex<HashMap<String, HashSet<String>>>);
+
+impl Warned {
+    /// Whether it is the first time, and there is room for one more.
+    fn is_first(&self, rule: &Rule, name: &str) -> bool {
+        let mut warned = self.0.lock();
+        let names = warned.entry(rule.path.clone()).or_default();
+        names.len() < MAX_WARNINGS && names.insert(name.to_owned())
     }
 }
 
@@ -86,64 +85,20 @@ impl SiteCache {
         self.settings.rules.get(self.patterns.first(path.as_bytes())?)
     }
 
-    /// What was learned of the site's cookies.
-    pub fn learned(&self) -> Arc<CookieKnowledge> {
-        self.sessions.cookies.learned()
-    }
-
-    /// What the owner should know of the site's cookies.
-    pub fn warnings(&self) -> Vec<String> {
-        advice::warnings(&self.settings.rules, &self.learned())
-    }
-
-    /// Learns from a response.
-    pub(super) fn learn(&self, response: &HeaderMap) {
-        self.learn_more(from_response(response));
-    }
-
-    /// Learns that a page was stored for everybody with the cookies that it sets.
-    pub(super) fn learn_stored(&self, response: &HeaderMap, path: &str) {
-        self.learn_more(|known| known.after_storing(response, path));
-    }
-
-    fn learn_more(&self, more: impl Fn(&CookieKnowledge) -> Option<CookieKnowledge>) {
-        let before = self.learned();
-        if let Some(now) = self.cache.learn(&self.sessions.cookies, more) {
-            let said = advice::warnings(&self.settings.rules, &before);
-            for warning in advice::warnings(&self.settings.rules, &now).iter().filter(|line| !said.contains(line)) {
-                self.log.event(Name::Cache, format!("Warning: {warning}."));
-            }
-        }
-    }
-
-    /// Says aloud, once, that a rule does not name the cookie by which the app knows its visitors, or may know them.
+    /// Says, once for each of the first cookies, that the rule says nothing of one, so that nobody who has it is answered.
     pub(super) fn warn_of_unnamed(&self, rule: &Rule, request: &HeaderMap) {
-        let learned = self.learned();
-        let mut said = self.sessions.said.lock();
-        let mut say_once = |name: &str, text: String| {
-            // Names that visitors make up are not remembered.
-            if said.len() < MAX_NAMES * 2 && said.insert((rule.path.clone(), name.to_owned())) {
-                self.log.event(Name::Cache, format!("Warning: [[cache]] path = {:?} {text}", rule.path));
+        for name in rule.unknown_cookies(request) {
+            let name = String::from_utf8_lossy(&name[..name.len().min(MAX_NAME)]);
+            if self.warned.is_first(rule, &name) {
+                self.log.event(
+                    Name::Cache,
+                    format!(
+                        "Warning: [[cache]] path = {:?} does not name the cookie {name:?}: requests that send it bypass the rule. If these \
+                         pages differ by it, add it to cookies; if no page depends on it, to ignore_cookies.",
+                        rule.path
+                    ),
+                );
             }
-        };
-        let sent = |name: &&String| cookies(request).any(|(sent, _)| sent == name.as_bytes());
-        for name in learned.http_only.iter().filter(|name| !rule.settles(name.as_bytes())).filter(sent) {
-            let text = format!(
-                "does not name the cookie {name:?}, which the app keeps from scripts as one keeps a session. Who has it is not \
-                 answered by the rule. If these pages differ from visitor to visitor, add it to cookies; if no page depends on it, to \
-                 ignore_cookies."
-            );
-            say_once(name, text);
-        }
-        let is_learned = |name: &[u8]| learned.http_only.iter().any(|known| known.as_bytes() == name);
-        let unknown = rule.unknown_cookies(request).find(|name| !is_learned(name));
-        if let Some(name) = unknown.filter(|_| rule.cookies.is_empty()) {
-            let name = String::from_utf8_lossy(&name[..name.len().min(cache::cookies::MAX_NAME)]);
-            let text = format!(
-                "names no cookies, so visitors with a cookie that it does not know, like {name:?}, are not answered by it. If these \
-                 pages differ by it, add it to cookies; if no page depends on it, to ignore_cookies."
-            );
-            say_once("", text);
         }
     }
 

@@ -147,7 +147,7 @@ impl Cache {
         self.sharing.announced.lock().values().any(|purge| purge.covers(url, tags))
     }
 
-    /// The same of a page whose tags nobody knows yet.
+    /// Whether such a purge may be for a page whose tags nobody knows yet.
     pub(super) fn may_be_announced(&self, url: &str) -> bool {
         let may_cover = |purge: &Purge| matches!(purge, Purge::Tag(_)) || purge.covers(url, &[]);
         self.sharing.announced.lock().values().any(may_cover)

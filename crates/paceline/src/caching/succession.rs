@@ -8,7 +8,6 @@ use std::{
 };
 
 use cache::{
-    cookies::CookieKnowledge,
     record,
     store::{How, Key, Moment},
 };
@@ -18,16 +17,12 @@ use super::{disk, Cache, Disk, Purge};
 /// How long looks at the disk that are under way are waited for.
 const LAST_LOOKS: Duration = Duration::from_secs(10);
 
-/// What another process has to hear of.
+/// A purge that another process has to hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RelayMessage {
-    Purge(Purge, How),
-    /// What is known of a site's cookies.
-    Cookies(String, CookieKnowledge),
-}
+pub struct RelayedPurge(pub Purge, pub How);
 
 /// Where it is told.
-pub type Relay = Sender<RelayMessage>;
+pub type Relay = Sender<RelayedPurge>;
 
 impl Cache {
     /// An empty one whose keys are those of another process.
@@ -40,12 +35,12 @@ impl Cache {
         self.secret
     }
 
-    /// All purges from now on, and what is learned of cookies, are told to `relay`, too.
+    /// All purges from now on are told to `relay`, too.
     pub fn relay(&self, relay: Option<Relay>) {
         *self.relay.lock() = relay;
     }
 
-    pub(super) fn relayed(&self, what: impl FnOnce() -> RelayMessage) {
+    pub(super) fn relayed(&self, what: impl FnOnce() -> RelayedPurge) {
         if let Some(relay) = &*self.relay.lock() {
             // Nobody takes over any more.
             let _ = relay.send(what());
@@ -140,7 +135,7 @@ mod tests {
         cache.purge(&Purge::Tag("a".into()), How::Expire);
         cache.relay(None);
         cache.purge(&Purge::All, How::Drop);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [RelayMessage::Purge(Purge::Tag("a".into()), How::Expire)]);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [RelayedPurge(Purge::Tag("a".into()), How::Expire)]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ use super::{
     lookup::CacheRequest,
     now, Cache, SiteCache,
 };
-use crate::{content::body::ResponseBody, observe::in_flight::Step, request::exchange::Exchange, support::clock};
+use crate::{content::body::ResponseBody, exchange::Exchange, observe::in_flight::Step, support::clock};
 
 /// Between two looks at a page that another front renders: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
@@ -71,7 +71,7 @@ pub enum TierValue {
 pub struct Granted {
     /// When it was given, by the clock of where the pages are, in microseconds.
     pub at: u64,
-    /// The same by ours: after it was given.
+    /// The time by our clock, after it was given.
     pub known: Millis,
 }
 
@@ -115,14 +115,14 @@ pub trait SharedTier: Send + Sync {
     fn session(self: Arc<Self>) -> Option<Arc<dyn TierSession>>;
 }
 
-/// The same while it is one and the same server. What is sent goes there, or nowhere.
+/// That place, for as long as it is one and the same server. What is sent goes there, or nowhere.
 pub trait TierSession: Send + Sync {
     fn keys(&self) -> &KeyMaker;
     /// Bytes of a page, at most.
     fn max_object(&self) -> u64;
     /// None: it took too long, or failed.
     fn look(&self, question: TierQuestion) -> Pin<Box<dyn Future<Output = Option<TierValue>> + Send + '_>>;
-    /// The same by a thread that may wait.
+    /// Looks, by a thread that may wait.
     fn look_and_wait(&self, question: TierQuestion) -> Option<TierValue>;
     /// Keeps a permission until the task is ended.
     fn renew(&self, lease: Key, token: Arc<str>) -> Option<AbortHandle>;

@@ -1,17 +1,18 @@
 //! From arguments to a command: clap's work, and the settings that come of it.
 //! It never runs the command, and reads files only through `config::load`.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::Path};
 
 use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
     ArgMatches,
 };
 
-use super::{asking, build_facts, doctor, flags, in_ruby, shell, sso, systemd, CliExit, Command, BENCH};
+use super::{
+    asking, build_facts,
+    config_file::{config_file, ArgumentError},
+    doctor, flags, in_ruby, shell, sso, systemd, CliExit, Command, BENCH,
+};
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
     server::handover::Program,
@@ -24,20 +25,28 @@ where
     T: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    if let Some(own) = asking::asked(&args) {
-        let matches = own.command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
-        return asking::understood(own, matches, around).map(Command::Ask);
-    }
-    if doctor::is_named(&args) {
-        let matches = doctor::command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
-        return doctor::understood(&matches, around).map(|wish| Command::Doctor(Box::new(wish)));
-    }
-    if sso::is_named(&args) {
-        let matches = sso::command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
-        return sso::understood(&matches, around).map(|(config, wish)| Command::SignOn(Box::new(config), wish));
+    // These have flags of their own, and none of the server's.
+    let parsed = |own: clap::Command| own.try_get_matches_from(&args[1..]).map_err(|error| told(&error));
+    match args.get(1).and_then(|name| name.to_str()) {
+        Some(doctor::NAME) => {
+            let wish = doctor::understood(&parsed(doctor::command())?, around)?;
+            return Ok(Command::Doctor(Box::new(wish)));
+        }
+        Some(sso::NAME) => {
+            let (config, wish) = sso::understood(&parsed(sso::command())?, around)?;
+            return Ok(Command::SignOn(Box::new(config), wish));
+        }
+        name => {
+            if let Some(own) = name.and_then(asking::named) {
+                return asking::understood(own, parsed(own.command())?, around).map(Command::Ask);
+            }
+        }
     }
     if build_facts::are_wanted(&args) {
         return Err(CliExit::Print(build_facts::text()));
+    }
+    if let Some(problem) = removed_command(&args, &around.cwd) {
+        return Err(CliExit::Wrong(vec![problem]));
     }
     let matches = flags::command().try_get_matches_from(&args).map_err(|error| told(&error))?;
     match matches.subcommand() {
@@ -74,19 +83,6 @@ fn unit(matches: &ArgMatches, args: &[OsString], around: &Surroundings) -> Resul
 fn load(matches: &ArgMatches, around: &Surroundings) -> Result<config::Config, CliExit> {
     let flags = given(matches, &around.cwd).map_err(|problem| CliExit::Wrong(vec![problem.to_string()]))?;
     config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))
-}
-
-/// What is wrong with the command line, beyond what clap finds.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ArgumentError {
-    #[error("--{option} {value}: {error}")]
-    Value { option: &'static str, value: String, error: config::ValueError },
-    #[error("{0}: no such file, directory or command; see paceline --help")]
-    Target(String),
-    #[error("-C {0}: must end in .toml (paceline's own) or .rb (Puma's)")]
-    ConfigKind(String),
-    #[error("-C {}: no such file", .0.display())]
-    NoConfigFile(PathBuf),
 }
 
 pub(super) fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentError> {
@@ -130,28 +126,11 @@ pub(super) fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentE
     Ok(given)
 }
 
-/// What -C names.
-pub(super) fn config_file(path: Option<&str>, cwd: &Path) -> Result<ConfigFile, ArgumentError> {
-    let file = match path {
-        None => ConfigFile::Usual,
-        Some("-") => ConfigFile::None,
-        Some(path) if path.ends_with(".toml") => ConfigFile::Toml(path.into()),
-        Some(path) if path.ends_with(".rb") => ConfigFile::Puma(path.into()),
-        Some(path) => return Err(ArgumentError::ConfigKind(path.to_owned())),
-    };
-    match &file {
-        ConfigFile::Toml(path) | ConfigFile::Puma(path) if !cwd.join(path).is_file() => {
-            Err(ArgumentError::NoConfigFile(path.clone()))
-        }
-        _ => Ok(file),
-    }
-}
-
 /// clap's several lines as one.
 fn told(error: &clap::Error) -> CliExit {
     let text = error.render().to_string();
     if let Some((flag, instead)) = removed_flag(error) {
-        return CliExit::Wrong(vec![format!("{flag} is no flag any more: {instead}")]);
+        return CliExit::Wrong(vec![format!("{flag} is no longer a flag: {instead}")]);
     }
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return CliExit::Print(text);
@@ -170,7 +149,14 @@ fn told(error: &clap::Error) -> CliExit {
 fn removed_flag(error: &clap::Error) -> Option<(String, &'static str)> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let key = flag.strip_prefix("--")?.replace('-', "_");
-    config::removed(&key).map(|instead| (flag.clone(), instead))
+    config::removed::setting(&key).map(|instead| (flag.clone(), instead))
+}
+
+/// A command that there is no more, and what to do instead. A directory or rackup file of that name is served.
+fn removed_command(args: &[OsString], cwd: &Path) -> Option<String> {
+    let name = args.get(1)?.to_str()?;
+    let instead = config::removed::command(name).filter(|_| !cwd.join(name).exists())?;
+    Some(format!("{name} is no longer a command: {instead}"))
 }
 
 #[cfg(test)]
@@ -200,8 +186,13 @@ mod tests {
 
     #[test]
     fn pumas_flags() {
-        let folder =
-            Folder::with(&[("config.ru", ""), ("other.ru", ""), ("app/config.ru", ""), ("config/puma.rb", "")]);
+        let folder = Folder::with(&[
+            ("config.ru", ""),
+            ("other.ru", ""),
+            ("app/config.ru", ""),
+            ("tour/config.ru", ""),
+            ("config/puma.rb", ""),
+        ]);
         let config = served(&folder, "-p 0 -w 2 -t 0:16 -e production --pidfile a.pid --tag x -q -C - other.ru");
         let site = &config.sites[0];
         assert_eq!((site.workers, site.threads, site.environment.as_str()), (2, 16, "production"));
@@ -211,6 +202,11 @@ mod tests {
         assert_eq!(site.puma_config, None);
         assert_eq!(served(&folder, "--dir app -C - config.ru").sites[0].root, folder.0.join("app"));
         assert_eq!(served(&folder, "-C - app").sites[0].root, folder.0.join("app"));
+        assert_eq!(
+            served(&folder, "-C - tour").sites[0].root,
+            folder.0.join("tour"),
+            "no command any more, but a directory"
+        );
         assert_eq!(served(&folder, "-C - -b tcp://0.0.0.0:1 -b unix:///x").binds.len(), 2);
         assert!(!served(&folder, "-C - --preload=false").sites[0].preload);
         assert!(served(&folder, "-C - --preload=false --preload").sites[0].preload);
@@ -245,11 +241,12 @@ mod tests {
             ("--worker 2", "unexpected argument '--worker' found; a similar argument exists: '--workers'; see paceline --help"),
             (
                 "--gc app",
-                "--gc is no flag any more: remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
+                "--gc is no longer a flag: remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
             ),
             ("-w", "a value is required for '--workers <NUMBER|MIN:MAX>' but none was supplied; see paceline --help"),
             ("-w x", "--workers x: must be a whole number up to 512, \"MIN:MAX\", or \"auto\" for as many as there are cores and memory for, not \"x\""),
             ("-p 99999", "--port 99999: must be a whole number from 0 to 65535, not \"99999\""),
+            ("tour --path /beers", "tour is no longer a command: run paceline bench URL, paceline doctor and paceline restart --wait yourself (docs/getting-started.md)"),
             ("chek", "chek: no such file, directory or command; see paceline --help"),
             ("-C none.toml", "-C none.toml: no such file"),
             ("-C config.ru", "-C config.ru: must end in .toml (paceline's own) or .rb (Puma's)"),

@@ -3,15 +3,14 @@
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
-use super::asking::socket_of;
+use units::show_duration;
+
 use crate::{
     caching::auto::Mode,
     config::{self, database_pool, AppKind, Bind, Config, Listening, SiteConfig},
     edge::tls,
-    observe::control::learned::{learned, warnings},
     request::rules,
-    sso_check,
-    support::units::show_duration,
+    server::sso_check,
 };
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
@@ -94,10 +93,6 @@ impl Report {
 
     fn warnings(&mut self, config: &Config, discovered: &[SiteConfig]) {
         let sites = || config.sites.iter().chain(discovered);
-        let rules = sites().filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
-        for warning in rules.filter_map(config::cache_rule::warning) {
-            self.text.push_str(&format!("warning {warning}\n"));
-        }
         for site in sites() {
             for warning in sso_check::warnings(config, site) {
                 self.text.push_str(&format!("warning site {}: {warning}\n", site.name));
@@ -109,7 +104,6 @@ impl Report {
         for site in sites().filter(serves) {
             self.text.push_str(&foreign_writes(site));
         }
-        self.text.push_str(&of_cookies(config, sites()));
         for notice in &config.notices {
             self.text.push_str(&format!("notice  {notice}\n"));
         }
@@ -134,24 +128,6 @@ fn foreign_writes(site: &SiteConfig) -> String {
         site.name,
         show_duration(Duration::from_millis(max_ttl))
     )
-}
-
-/// Warnings of cookies that the applications were seen to set, as far as a server has served them.
-fn of_cookies<'a>(config: &Config, sites: impl Iterator<Item = &'a SiteConfig>) -> String {
-    let cached: Vec<_> = sites.filter_map(|site| Some((&site.name, &site.cache.as_ref()?.rules))).collect();
-    if cached.is_empty() {
-        return String::new();
-    }
-    let (learned, trouble) = match learned(socket_of(config).as_deref(), config.cache_learned.as_deref()) {
-        Ok(learned) => (learned, String::new()),
-        Err(why) => {
-            (Default::default(), format!("notice  what was learned of the applications' cookies is not known: {why}\n"))
-        }
-    };
-    let warnings = cached.iter().filter_map(|(name, rules)| Some((name, warnings(rules, learned.get(*name)?))));
-    let lines =
-        warnings.flat_map(|(name, all)| all.into_iter().map(move |line| format!("warning site {name}: {line}\n")));
-    lines.chain([trouble]).collect()
 }
 
 /// None: no application, but an upstream.
@@ -214,7 +190,6 @@ mod tests {
             ("shop/config.ru", ""),
             ("more/blog/config.ru", ""),
             ("more/manual/index.html", ""),
-            ("more/manual/paceline.toml", "[[cache]]\npath = \"/*\"\nttl = \"5s\""),
             ("more/wrong/paceline.toml", "x = 1"),
         ]);
         let told = checked(&folder, &|site| {
@@ -231,7 +206,6 @@ mod tests {
             "WRONG   site blog: blog does not start",
             "site    manual: Files in DIR/more/manual, for manual manual.localhost manual.test",
             "WRONG   site wrong: DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
-            "warning [[cache]] path = \"/*\" names no cookies: visitors who send no cookies all get the same page, and requests with cookies bypass the rule. If pages differ between visitors, add cookies = [\"its_session\"]",
             "3 problems",
         ];
         assert_eq!(told.lines().collect::<Vec<_>>(), lines);

@@ -1,20 +1,16 @@
 //! The command line of `paceline doctor` and `paceline doctor apply`: which application, which requests, which trials.
 //! It never starts or asks anything: `crate::doctor` does.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 use doctor::candidate::Kind;
+use units::parse_duration;
 
-use super::{
-    arguments::{config_file, given},
-    asking, flags, CliExit,
-};
+use super::{asking, config_file::config_file, CliExit};
 use crate::{
-    apps::tuner::SERVER_ARGUMENTS,
     config::{self, Config, Flags, Surroundings},
     doctor::{CanaryWish, Job, Place, ServedBy, Wish},
-    support::units::parse_duration,
 };
 
 pub const NAME: &str = "doctor";
@@ -43,10 +39,6 @@ the files are put back. Exit status: 0, 1 when the change was taken back, 2 when
 /// Of a canary with an advice.
 const CANARY: Duration = Duration::from_secs(60);
 const MAX_CANARY: Duration = Duration::from_secs(86_400);
-
-pub fn is_named(args: &[OsString]) -> bool {
-    args.get(1).is_some_and(|name| name == NAME)
-}
 
 pub fn command() -> Command {
     let number = |max: u64| value_parser!(u64).range(1..=max);
@@ -202,30 +194,16 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<Wish, C
         when_busy: own.get_flag("busy"),
         served_by,
         keep: !own.get_flag("no-keep"),
-        within_pool: (around.env)(SERVER_ARGUMENTS).is_some(),
     };
     Ok(Wish { place, site, job })
 }
 
 fn load(own: &ArgMatches, dir: Option<PathBuf>, around: &Surroundings) -> Result<Config, CliExit> {
-    if let Some(flags) = server_flags(around)? {
-        return config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems));
-    }
     let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd);
     let file = file.map_err(|error| CliExit::Wrong(vec![error.to_string()]))?;
     let named = own.try_get_one::<String>("dir").ok().flatten().map(PathBuf::from);
     let flags = Flags { dir: dir.or(named), config_file: file, ..Flags::default() };
     config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))
-}
-
-/// Those of the server that has started this doctor: it knows how its applications are started.
-fn server_flags(around: &Surroundings) -> Result<Option<Flags>, CliExit> {
-    let Some(arguments) = (around.env)(SERVER_ARGUMENTS) else { return Ok(None) };
-    let wrong = |why: String| CliExit::Wrong(vec![format!("{SERVER_ARGUMENTS}: {why}")]);
-    let arguments: Vec<String> = serde_json::from_str(&arguments).map_err(|why| wrong(why.to_string()))?;
-    let arguments = std::iter::once("paceline".to_owned()).chain(arguments);
-    let matches = flags::command().try_get_matches_from(arguments).map_err(|why| wrong(why.to_string()))?;
-    given(&matches, &around.cwd).map(Some).map_err(|why| wrong(why.to_string()))
 }
 
 #[cfg(test)]

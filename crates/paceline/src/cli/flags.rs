@@ -2,8 +2,9 @@
 //! It never reads their values.
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
+use clap_complete::Shell;
 
-use super::{asking::SUBCOMMANDS, doctor, in_ruby, shell, sso, BENCH};
+use super::{asking::SUBCOMMANDS, doctor, in_ruby, sso, BENCH};
 use crate::config::{all_options, Kind, Opt};
 
 const HELP_WIDTH: usize = 88;
@@ -66,7 +67,7 @@ pub fn command() -> Command {
         .subcommand(elsewhere(doctor::NAME, doctor::ABOUT))
         .subcommand(elsewhere(sso::NAME, sso::ABOUT))
         .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
-        .subcommand(shell::completions())
+        .subcommand(completions())
         .subcommand(Command::new("man-page").about("Print the manual page, in roff"))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
@@ -189,4 +190,10 @@ fn fixed() -> Vec<Arg> {
         });
     }
     args
+}
+
+/// `paceline completions SHELL`.
+pub fn completions() -> Command {
+    let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
+    Command::new("completions").about("Print the completions of a shell").arg(shell.help("The shell"))
 }

@@ -1,5 +1,5 @@
-//! Commands that are Ruby's: `paceline compare`, `paceline native`, `paceline pstore`, `paceline sessions`, `paceline tour`. It finds the
-//! gem's file and becomes `ruby` with it, and knows nothing of what it does.
+//! Commands that are Ruby's: `paceline compare`, `paceline native`, `paceline pstore`, `paceline sessions`. It finds the gem's file
+//! and becomes `ruby` with it, and knows nothing of what it does.
 
 use std::{
     ffi::OsString,
@@ -10,12 +10,11 @@ use std::{
 use crate::apps::spawn::gem_dir;
 
 /// Names, the files below lib/paceline, and what the help says of them.
-pub const COMMANDS: [(&str, &str, &str); 5] = [
+pub const COMMANDS: [(&str, &str, &str); 4] = [
     ("compare", "compare/command.rb", "Measure two versions of an application beside each other"),
     ("native", "native_build.rb", "Compile the gem's native part for the `ruby` of PATH"),
     ("pstore", "pstore/command.rb", "Import, export or check the file of a Paceline::PStore"),
     ("sessions", "session/command.rb", "Count, sweep or clear the sessions in a file"),
-    ("tour", "tour/command.rb", "Show in five steps what Paceline does for the application in this directory"),
 ];
 
 /// The file of the command of this name.

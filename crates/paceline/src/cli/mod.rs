@@ -5,6 +5,7 @@ mod arguments;
 mod asking;
 mod build_facts;
 mod check;
+mod config_file;
 mod doctor;
 mod flags;
 mod in_ruby;
@@ -39,7 +40,7 @@ pub enum Command {
     /// Find what would make an application faster.
     Doctor(Box<crate::doctor::Wish>),
     /// Find out why people can't sign in.
-    SignOn(Box<Config>, crate::sso_check::Wish),
+    SignOn(Box<Config>, crate::server::sso_check::Wish),
 }
 
 /// The program ends without a command being run.

@@ -1,16 +1,10 @@
 //! `paceline completions SHELL` and `paceline man-page`: made from the same commands and options as `--help`.
 //! It never installs what it prints.
 
-use clap::{value_parser, Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 
 use super::{asking, doctor, flags, sso};
-
-/// `paceline completions SHELL`.
-pub fn completions() -> Command {
-    let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
-    Command::new("completions").about("Print the completions of a shell").arg(shell.help("The shell"))
-}
 
 /// What `paceline completions` prints for the shell it was given.
 pub fn completions_text(matches: &ArgMatches) -> String {
@@ -64,7 +58,7 @@ mod tests {
     use crate::config::all_options;
 
     fn completions_of(shell: &str) -> String {
-        completions_text(&completions().get_matches_from(["completions", shell]))
+        completions_text(&flags::completions().get_matches_from(["completions", shell]))
     }
 
     #[test]

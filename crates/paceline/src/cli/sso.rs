@@ -1,15 +1,15 @@
-//! The command line of `paceline sso check`, and how its answers are printed. It asks nothing itself: `crate::sso_check`
+//! The command line of `paceline sso check`, and how its answers are printed. It asks nothing itself: `crate::server::sso_check`
 //! does.
 
-use std::{ffi::OsString, io::Write, net::IpAddr, path::PathBuf, process::ExitCode};
+use std::{io::Write, net::IpAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::Uri;
 
-use super::{arguments::config_file, asking, CliExit};
+use super::{asking, config_file::config_file, CliExit};
 use crate::{
     config::{self, Config, Flags, Surroundings},
-    sso_check::{check, Area, Level, Visit, Wish},
+    server::sso_check::{check, Area, Level, Visit, Wish},
 };
 
 pub const NAME: &str = "sso";
@@ -24,10 +24,6 @@ of your own (kinit) it also signs you in. Nothing is changed, and nobody's passw
   sudo paceline sso check --user deploy  whether that account can read the keytab
 
 Exit status: 0; 1 if something is wrong; 2 if the settings can't be read.";
-
-pub fn is_named(args: &[OsString]) -> bool {
-    args.get(1).is_some_and(|name| name == NAME)
-}
 
 pub fn command() -> Command {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
@@ -171,7 +167,7 @@ mod tests {
     use crate::{
         cli::{self, parse},
         config::test_folder::{around, Folder},
-        sso_check::Line,
+        server::sso_check::Line,
     };
 
     const TOML: &str = "[[sso]]\nkerberos = { keytab = \"/nonexistent/http.keytab\" }\n";

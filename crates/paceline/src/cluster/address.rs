@@ -50,6 +50,17 @@ pub(super) enum Servers {
     Nodes(Vec<ConnectionInfo>),
 }
 
+impl Servers {
+    /// Whether one of them is reached by TLS.
+    pub(super) fn want_tls(&self) -> bool {
+        let all = match self {
+            Servers::One(one) => std::slice::from_ref(one),
+            Servers::Sentinels { sentinels: all, .. } | Servers::Nodes(all) => all,
+        };
+        all.iter().any(|info| matches!(info.addr(), ConnectionAddr::TcpTls { .. }))
+    }
+}
+
 impl Address {
     /// One address.
     pub fn parse(url: &str) -> Result<Address, AddressError> {

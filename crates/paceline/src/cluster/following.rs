@@ -14,7 +14,7 @@ use ::cluster::{Doubt, Entry, Millis, Position, Question};
 use cache::store::How;
 use tokio::time::{sleep, timeout};
 
-use super::{now, Cluster};
+use super::{link::Reader, now, Cluster};
 use crate::{caching::Purge, observe::log::Name};
 
 /// Between two tries to reach the server.
@@ -104,7 +104,7 @@ impl Cluster {
         self.log.event(Name::Cluster, text);
     }
 
-    async fn read_on(&self, reader: &mut redis::aio::MultiplexedConnection) -> Result<(), String> {
+    async fn read_on(&self, reader: &mut Reader) -> Result<(), String> {
         let at = self.follower.lock().at().map(|at| at.number);
         let Some(number) = at else {
             // The beat says where it begins.

@@ -11,7 +11,11 @@ use ::cluster::{ClosedSites, Entry, Member, Millis, Order, Position, RestartOrde
 use parking_lot::Mutex;
 use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, ScriptInvocation};
 
-use super::{primary::Primary, scripts::SCRIPTS, Settings};
+use super::{
+    primary::{Primary, Terms},
+    scripts::SCRIPTS,
+    Settings,
+};
 
 pub use super::primary::without_details;
 
@@ -21,8 +25,14 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(1);
 pub const WAITING_TIME: Duration = Duration::from_secs(1);
 /// Entries that the journal keeps, roughly. A front that has missed more drops everything.
 const JOURNAL: usize = 10_000;
-/// Entries that are read at once.
+/// Entries that are read at once, and bytes of them. Where they are longer, a script cuts what no front has written.
 const READ: usize = 256;
+const READ_BYTES: u64 = 4 << 20;
+/// Bytes of an entry that a front writes, and of all that come cut at once, roughly.
+const LONGEST_ORDER: usize = 256 << 10;
+const CUT_BYTES: usize = 1 << 20;
+/// Time for that: the server has to go through what is cut.
+const CUT_TIME: Duration = Duration::from_secs(10);
 /// Milliseconds for which a member that fell silent is still shown.
 const REMEMBERED: u64 = 600_000;
 
@@ -39,6 +49,12 @@ pub struct Link {
     connections: AtomicU64,
     /// The one by which the end of the journal was asked for last, and when that was done by it for the first time.
     asked: Mutex<(u64, Millis)>,
+}
+
+/// A connection that may wait for entries.
+pub struct Reader {
+    connection: MultiplexedConnection,
+    terms: Terms,
 }
 
 /// What a member hears when it says that it is there.
@@ -196,29 +212,46 @@ impl Link {
     }
 
     /// A connection that may wait for entries.
-    pub async fn reader(&self) -> Result<MultiplexedConnection, String> {
-        self.connect(WAITING_TIME + ANSWER_TIME).await
+    pub async fn reader(&self) -> Result<Reader, String> {
+        let terms = Terms { most: READ_BYTES, ..Terms::new(WAITING_TIME + ANSWER_TIME) };
+        Ok(Reader { connection: self.connect_on(&terms).await?, terms })
     }
 
     /// The entries after `number`; none: none came.
-    pub async fn read(&self, reader: &mut MultiplexedConnection, number: u64) -> Result<Vec<Entry>, String> {
+    pub async fn read(&self, reader: &mut Reader, number: u64) -> Result<Vec<Entry>, String> {
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(READ).arg("BLOCK").arg(WAITING_TIME.as_millis() as u64);
         command.arg("STREAMS").arg(self.key("journal")).arg(format!("{number}-{}", u64::MAX));
-        let found: Option<StreamReadReply> =
-            command.query_async(reader).await.map_err(|error| without_details(&error))?;
+        let found: Option<StreamReadReply> = match command.query_async(&mut reader.connection).await {
+            Ok(found) => found,
+            Err(_) if reader.terms.exceeded.load(Relaxed) => {
+                let cut = self.read_cut(number).await?;
+                *reader = self.reader().await?;
+                return Ok(cut);
+            }
+            Err(error) => return Err(without_details(&error)),
+        };
         let entry = |found: redis::streams::StreamId| {
             let text = |key: &str| found.get::<String>(key).unwrap_or_default();
-            // One that can't be read has no mark that the next could follow, so it purges everything.
-            let number = found.id.split('-').next().and_then(|number| number.parse().ok()).unwrap_or(0);
-            Entry {
-                at: Position { number, mark: text("mark") },
-                previous: text("previous"),
-                from: text("from"),
-                order: Order::from_json(&text("order")),
-            }
+            entry_of(&found.id, [text("mark"), text("previous"), text("from"), text("order")])
         };
         Ok(found.into_iter().flat_map(|found| found.keys).flat_map(|key| key.ids).map(entry).collect())
+    }
+
+    /// Reads entries without what is longer than fronts write.
+    async fn read_cut(&self, number: u64) -> Result<Vec<Entry>, String> {
+        let mut script = SCRIPTS.read.prepare_invoke();
+        script.key(self.key("journal")).arg(format!("({number}-{}", u64::MAX));
+        script.arg(READ).arg(LONGEST_ORDER).arg(CUT_BYTES);
+        let mut connection = self.connect(CUT_TIME).await?;
+        let found: Vec<(String, Vec<Vec<u8>>)> =
+            script.invoke_async(&mut connection).await.map_err(|error| without_details(&error))?;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap_or_default();
+        let entry = |(id, said): (String, Vec<Vec<u8>>)| {
+            let said: [Vec<u8>; 4] = said.try_into().unwrap_or_default();
+            entry_of(&id, said.map(text))
+        };
+        Ok(found.into_iter().map(entry).collect())
     }
 
     /// Runs a script. Each may run twice: if the connection was lost, nobody knows whether it has.
@@ -257,9 +290,19 @@ impl Link {
 
     /// A connection of its own.
     pub async fn connect(&self, answer_time: Duration) -> Result<MultiplexedConnection, String> {
-        let primary = self.primary.as_ref().map_err(String::clone)?;
-        primary.connect(&self.key("end"), answer_time).await
+        self.connect_on(&Terms::new(answer_time)).await
     }
+
+    async fn connect_on(&self, terms: &Terms) -> Result<MultiplexedConnection, String> {
+        let primary = self.primary.as_ref().map_err(String::clone)?;
+        primary.connect(&self.key("end"), terms).await
+    }
+}
+
+/// One that can't be read has no mark that the next could follow, so it purges everything.
+fn entry_of(id: &str, [mark, previous, from, order]: [String; 4]) -> Entry {
+    let number = id.split('-').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+    Entry { at: Position { number, mark }, previous, from, order: Order::from_json(&order) }
 }
 
 /// A new mark.

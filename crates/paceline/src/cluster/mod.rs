@@ -2,7 +2,7 @@
 //! can't know what was purged asks the application. The rules are in the crate `cluster`. It never stores a page
 //! there unless `shared_cache` says so, and without `[cluster]` it connects to nothing.
 //!
-//! Reading order: `address` and `settings`, `primary` (which server has our keys), `link` and `scripts` (what is asked at the
+//! Reading order: `address` and `settings`, `primary` (which server has our keys; `stream` and `reply_limit`: a connection to it), `link` and `scripts` (what is asked at the
 //! server), `following` (the journal is read and obeyed), `publishing` (own purges, and who has confirmed them),
 //! `position_file` (up to where the cache on disk is purged), `own_front` (what the others have done here), `closing`
 //! (maintenance of all), `rolling` (a restart of all), `report` (for `paceline cluster`), `tier` (pages that are shared),
@@ -17,10 +17,13 @@ mod position_file;
 mod primary;
 mod publishing;
 mod rates;
+mod reach;
+mod reply_limit;
 mod report;
 mod rolling;
 mod scripts;
 mod settings;
+mod stream;
 mod tier;
 
 use std::{
@@ -43,16 +46,17 @@ use tokio::{
     sync::{mpsc::UnboundedReceiver, watch, Notify},
     task::AbortHandle,
 };
+use units::show_duration;
 
 use crate::{
     caching::{Cache, Publication, Purge, SharedTier},
     observe::log::{Log, Name},
-    support::{clock, units::show_duration},
+    support::clock,
 };
 
 use self::{
-    closing::Closing, link::Link, position_file::PositionFile, publishing::Numbered, rates::Rates, report::Glance,
-    tier::Tier,
+    closing::Closing, link::Link, position_file::PositionFile, publishing::Numbered, rates::Rates, reach::Reach,
+    report::Glance, tier::Tier,
 };
 
 pub use address::{Address, AddressError};
@@ -106,13 +110,6 @@ pub struct Cluster {
     glance: Mutex<Glance>,
     unconfirmed: AtomicU64,
     tasks: Mutex<Vec<AbortHandle>>,
-}
-
-/// Whether the server answers.
-enum Reach {
-    Unknown,
-    Reached,
-    Lost(String),
 }
 
 impl Cluster {
@@ -352,8 +349,7 @@ impl Cluster {
     }
 
     fn lost(&self, why: &str) {
-        let before = std::mem::replace(&mut *self.reach.lock(), Reach::Lost(why.to_owned()));
-        if !matches!(before, Reach::Lost(_)) {
+        if self.reach.lock().lose(why) {
             let (name, place) = (&self.settings.name, self.link.place());
             let ttl = show_duration(self.settings.partition_ttl);
             let text = format!(
@@ -380,10 +376,7 @@ impl Cluster {
 
     /// Why the server does not answer, if it does not.
     pub fn trouble(&self) -> Option<String> {
-        match &*self.reach.lock() {
-            Reach::Lost(why) => Some(why.clone()),
-            _ => None,
-        }
+        self.reach.lock().trouble().map(str::to_owned)
     }
 }
 

@@ -3,29 +3,54 @@
 //! never shows an address with its password.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        Arc,
+    },
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use redis::{
-    aio::MultiplexedConnection, AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo,
-    RedisError, Role, TlsCertificates, Value,
+    aio::MultiplexedConnection, AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, RedisError,
+    Role, Value,
 };
+use rustls::ClientConfig;
+use tokio::time::timeout;
 
-use super::{address::Servers, Settings};
+use super::{address::Servers, reply_limit::LimitedStream, stream, Settings};
 
 /// Time to connect.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// Time to connect to one of several who know where the primary is, and time for each of its answers.
 const ASKING_TIME: Duration = Duration::from_millis(500);
+/// Bytes of an answer, at most: a page that is shared is smaller. One that is longer ends its connection.
+const LONGEST: u64 = 32 << 20;
+
+/// How a connection is to be.
+#[derive(Clone)]
+pub struct Terms {
+    /// Time for an answer.
+    pub time: Duration,
+    /// Bytes of one, at most.
+    pub most: u64,
+    /// It has ended because an answer was longer.
+    pub exceeded: Arc<AtomicBool>,
+}
+
+impl Terms {
+    /// For answers of any kind.
+    pub fn new(time: Duration) -> Terms {
+        Terms { time, most: LONGEST, exceeded: Arc::default() }
+    }
+}
 
 /// Knows how to reach the primary.
 pub struct Primary {
     servers: Servers,
-    certificates: Option<TlsCertificates>,
+    tls: Option<Arc<ClientConfig>>,
     /// Which sentinel, or node, knew it last.
     last: AtomicUsize,
     /// Where it was last.
@@ -50,16 +75,11 @@ impl Primary {
                 sentinels.iter_mut().for_each(|one| log_in(one, |login| login.clone().set_password(&secret)));
             }
         }
-        // The library takes the process's own, and panics without one. It may be there already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let certificates = match &settings.ca_file {
-            None => None,
-            Some(file) => {
-                let pem = fs::read(file).map_err(|error| format!("ca_file {}: {error}", file.display()))?;
-                Some(TlsCertificates { client_tls: None, root_cert: Some(pem) })
-            }
+        let tls = match servers.want_tls() || settings.ca_file.is_some() {
+            true => Some(directory::trust::config(settings.ca_file.as_deref())?),
+            false => None,
         };
-        Ok(Primary { servers, certificates, last: AtomicUsize::new(0), found: Mutex::default() })
+        Ok(Primary { servers, tls, last: AtomicUsize::new(0), found: Mutex::default() })
     }
 
     /// Where it was found last. None: it is always at the same address, or was not found yet.
@@ -68,13 +88,13 @@ impl Primary {
     }
 
     /// A connection of its own. `key`: one of those that the primary has.
-    pub async fn connect(&self, key: &str, answer_time: Duration) -> Result<MultiplexedConnection, String> {
+    pub async fn connect(&self, key: &str, terms: &Terms) -> Result<MultiplexedConnection, String> {
         match &self.servers {
-            Servers::One(info) => self.reach(info.clone(), CONNECT_TIME, answer_time).await,
+            Servers::One(info) => self.reach(info, CONNECT_TIME, terms).await,
             Servers::Sentinels { sentinels, name, login } => {
-                self.find(sentinels, answer_time, Asking::Sentinel { name, login }).await
+                self.find(sentinels, terms, Asking::Sentinel { name, login }).await
             }
-            Servers::Nodes(nodes) => self.find(nodes, answer_time, Asking::Node { key }).await,
+            Servers::Nodes(nodes) => self.find(nodes, terms, Asking::Node { key }).await,
         }
     }
 
@@ -82,7 +102,7 @@ impl Primary {
     async fn find(
         &self,
         all: &[ConnectionInfo],
-        answer_time: Duration,
+        terms: &Terms,
         asking: Asking<'_>,
     ) -> Result<MultiplexedConnection, String> {
         let first = self.last.load(Relaxed);
@@ -98,7 +118,7 @@ impl Primary {
                 }
             };
             let addr = found.addr().clone();
-            match self.confirmed(found, answer_time, &asking).await {
+            match self.confirmed(found, terms, &asking).await {
                 Ok(connection) => {
                     self.last.store(number, Relaxed);
                     *self.found.lock() = Some(addr);
@@ -113,7 +133,7 @@ impl Primary {
 
     /// Where the primary is, as this one knows it.
     async fn address(&self, asked: &ConnectionInfo, asking: &Asking<'_>) -> Result<ConnectionInfo, String> {
-        let mut connection = self.reach(asked.clone(), ASKING_TIME, ASKING_TIME).await?;
+        let mut connection = self.reach(asked, ASKING_TIME, &Terms::new(ASKING_TIME)).await?;
         match asking {
             Asking::Sentinel { name, login } => {
                 let mut command = redis::cmd("SENTINEL");
@@ -142,10 +162,10 @@ impl Primary {
     async fn confirmed(
         &self,
         found: ConnectionInfo,
-        answer_time: Duration,
+        terms: &Terms,
         asking: &Asking<'_>,
     ) -> Result<MultiplexedConnection, String> {
-        let mut connection = self.reach(found, CONNECT_TIME, answer_time).await?;
+        let mut connection = self.reach(&found, CONNECT_TIME, terms).await?;
         match asking {
             Asking::Sentinel { .. } => match redis::cmd("ROLE").query_async(&mut connection).await.map_err(failed)? {
                 Role::Primary { .. } => {}
@@ -161,19 +181,22 @@ impl Primary {
 
     async fn reach(
         &self,
-        info: ConnectionInfo,
-        connect_time: Duration,
-        answer_time: Duration,
+        info: &ConnectionInfo,
+        time: Duration,
+        terms: &Terms,
     ) -> Result<MultiplexedConnection, String> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(connect_time))
-            .set_response_timeout(Some(answer_time));
-        let client = match &self.certificates {
-            None => Client::open(info),
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+        let connecting = async {
+            let stream = stream::open(info.addr(), self.tls.as_ref()).await.map_err(RedisError::from)?;
+            let stream = LimitedStream::new(stream, terms.most, terms.exceeded.clone());
+            let config = AsyncConnectionConfig::new().set_response_timeout(Some(terms.time));
+            MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await
         };
-        let client = client.map_err(failed)?;
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)
+        let connected = timeout(time, connecting).await;
+        let (connection, driving) =
+            connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())).map_err(failed)?;
+        // It ends with the last of those who have the connection.
+        tokio::spawn(driving);
+        Ok(connection)
     }
 }
 

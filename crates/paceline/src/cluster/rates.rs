@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use redis::{aio::MultiplexedConnection, RedisResult, Script};
 use serde_json::{json, Value};
 use tokio::time::timeout;
+use units::show_duration;
 
-use super::{link, now, Cluster};
+use super::{link, now, scripts::repairing, Cluster};
 use crate::{
+    exchange::rate_limit::{Bucket, RateLimits},
     observe::log::Name,
-    request::rate_limit::{Bucket, RateLimits},
-    support::units::show_duration,
 };
 
 /// Shared rate limits, as this front uses them.
@@ -223,16 +223,18 @@ impl Cluster {
 
 // KEYS: buckets. ARGV: for each the time in which one token comes back, and that in which an empty one is full again, in
 // microseconds. A bucket says when it is full; one that is full is not there. All give a token, or none does. One that is full
-// later than an empty one could be was written by another clock, and counts as full.
+// later than an empty one could be was written by another clock, and counts as full. What is no time was
+// written by another program, and counts as full, too.
 static COUNT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+    repairing(
         r"
         local time = redis.call('TIME')
         local now = time[1] * 1000000 + time[2]
         local before, after, wait = {}, {}, 0
         for at, key in ipairs(KEYS) do
+          mend(key, 'string')
           local each, at_once = tonumber(ARGV[2 * at - 1]), tonumber(ARGV[2 * at])
-          local left = (tonumber(redis.call('GET', key) or '') or 0) - now
+          local left = (tonumber(string.match(redis.call('GETRANGE', key, 0, 20), '^%d+$')) or 0) - now
           if left < 0 or left > at_once then left = 0 end
           before[at], after[at] = left, left + each
           wait = math.max(wait, left + each - at_once)

@@ -9,6 +9,7 @@ use redis::Script;
 pub struct Scripts {
     pub beat: Script,
     pub publish: Script,
+    pub read: Script,
     pub members: Script,
     pub closed: Script,
     pub close: Script,
@@ -17,7 +18,7 @@ pub struct Scripts {
     pub end_restart: Script,
 }
 
-/// Another program may have written to our keys. What is no hash is deleted: it would be refused for ever. And no longer value than we
+/// Another program may have written to our keys. What is of another kind is deleted: it would be refused for ever. And no longer value than we
 /// write comes to a front: it is as if it were not there.
 const MEND: &str = r"
         local function mend(key, kind)
@@ -28,9 +29,13 @@ const MEND: &str = r"
           if redis.call('HSTRLEN', key, field) > most then return '' end
           return redis.call('HGET', key, field) or ''
         end
+        local function number_of(key, field)
+          return tonumber(string.match(short(key, field, 15), '^%d+$')) or 0
+        end
         ";
 
-fn repairing(script: &str) -> Script {
+/// A script that may call these functions.
+pub(super) fn repairing(script: &str) -> Script {
     Script::new(&[MEND, script].concat())
 }
 
@@ -48,14 +53,9 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', now) .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
         local version, sites = short(KEYS[3], 'version', 256), ''
         if version ~= ARGV[4] then sites = short(KEYS[3], 'sites', 1048576) end
-        local restart = redis.call('HMGET', KEYS[4], 'to', 'until')
-        local order, left = '', 0
-        if restart[1] == ARGV[1] and tonumber(restart[2] or '0') > now then
-          order, left = short(KEYS[4], 'order', 65536), tonumber(restart[2]) - now
-        end
-        local number = short(KEYS[2], 'number', 20)
-        if not string.match(number, '^%d+$') then number = '0' end
-        return { number, short(KEYS[2], 'mark', 256), version, sites, order, left }
+        local order, left = '', number_of(KEYS[4], 'until') - now
+        if left > 0 and short(KEYS[4], 'to', 256) == ARGV[1] then order = short(KEYS[4], 'order', 65536) end
+        return { number_of(KEYS[2], 'number'), short(KEYS[2], 'mark', 256), version, sites, order, math.max(0, left) }
         ",
     ),
     // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry. A number that is none, or an
@@ -81,6 +81,26 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
             'previous', previous, 'mark', ARGV[at], 'from', ARGV[1], 'order', ARGV[at + 1])
         end
         return number
+        ",
+    ),
+    // KEYS: the journal. ARGV: after which entry, how many, bytes of a value that a front writes, bytes of all, roughly. Of an entry that
+    // another program has written it tells that it is there.
+    read: Script::new(
+        r"
+        local entries, after, left = {}, ARGV[1], tonumber(ARGV[4])
+        while #entries < tonumber(ARGV[2]) and left > 0 do
+          local one = redis.call('XRANGE', KEYS[1], after, '+', 'COUNT', 1)[1]
+          if not one then break end
+          local said = { mark = '', previous = '', from = '', order = '' }
+          for at = 1, #one[2], 2 do
+            local name, value = one[2][at], one[2][at + 1]
+            if said[name] and #value <= tonumber(ARGV[3]) then said[name] = value end
+          end
+          left = left - #said.mark - #said.previous - #said.from - #said.order
+          entries[#entries + 1] = { one[1], { said.mark, said.previous, said.from, said.order } }
+          after = '(' .. one[1]
+        end
+        return entries
         ",
     ),
     // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
@@ -112,20 +132,23 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         ",
     ),
     // KEYS: what is closed. ARGV: the version that is changed, the next one, what is closed then.
-    close: Script::new(
+    close: repairing(
         r"
-        if (redis.call('HGET', KEYS[1], 'version') or '') ~= ARGV[1] then return 0 end
+        mend(KEYS[1], 'hash')
+        if short(KEYS[1], 'version', 256) ~= ARGV[1] then return 0 end
         redis.call('HSET', KEYS[1], 'version', ARGV[2], 'sites', ARGV[3])
         return 1
         ",
     ),
-    // KEYS: the restart. ARGV: the token, for how long, who wants it.
-    take_restart: Script::new(
+    // KEYS: the restart. ARGV: the token, for how long, who wants it. A lease that lasts longer than one of now was not written by a front.
+    take_restart: repairing(
         r"
+        mend(KEYS[1], 'hash')
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local known = redis.call('HMGET', KEYS[1], 'token', 'until', 'owner')
-        if known[1] ~= ARGV[1] and tonumber(known[2] or '0') > now then return { 0, known[3] or '' } end
+        local left = number_of(KEYS[1], 'until') - now
+        local is_held = left > 0 and left <= tonumber(ARGV[2])
+        if is_held and short(KEYS[1], 'token', 256) ~= ARGV[1] then return { 0, short(KEYS[1], 'owner', 256) } end
         redis.call('HSET', KEYS[1], 'token', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]), 'owner', ARGV[3],
           'to', '', 'order', '')
         return { 1, '' }

@@ -1,5 +1,5 @@
 //! What the settings of an account may cost all who share a server with it: they are compared with each request on threads that serve
-//! the sites of others, too. It judges what was read, and reads nothing.
+//! the sites of others, too, and what they have kept is in the memory of all. It judges what was read, and reads nothing.
 
 use path_patterns::{weight, MAX_WEIGHT};
 
@@ -7,6 +7,8 @@ use super::SiteConfig;
 
 /// Bytes of a paceline.toml of an account.
 pub const MAX_TEXT: usize = 64 << 10;
+/// Bytes of responses to outbound calls that each of its sites may keep.
+const MAX_KEPT: u64 = 64 << 20;
 /// Bytes that a table, a header, a host or a cookie counts as.
 const PART: usize = 64;
 
@@ -19,10 +21,18 @@ pub fn problem(text: &str, own: &SiteConfig) -> Option<String> {
             kilobytes(MAX_TEXT)
         ));
     }
+    let kept = own.egress.as_ref().map_or(0, |egress| egress.cache);
+    if kept > MAX_KEPT {
+        return Some(format!(
+            "egress_cache is {}, and in a file of an account it may be {}: set a lower value, or set it in the server's own settings",
+            kilobytes(usize::try_from(kept).unwrap_or(usize::MAX)),
+            kilobytes(MAX_KEPT as usize)
+        ));
+    }
     let weight = weight_of(own);
     (weight > MAX_WEIGHT).then(|| {
         format!(
-            "the [[rule]], [[rate_limit]], [[cache]] and [[scheduled]] weigh {}, and those of an account may weigh {}: use fewer or \
+            "the [[rule]], [[rate_limit]], [[cache]], [[scheduled]] and log_skip weigh {}, and those of an account may weigh {}: use fewer or \
              shorter paths (a path counts with its length and 1 KB for each text between two stars; each table, header, host and cookie \
              counts as {PART} bytes)",
             kilobytes(weight),
@@ -45,9 +55,57 @@ fn weight_of(own: &SiteConfig) -> usize {
             .map(|rule| weight(&rule.path) + PART * (1 + rule.cookies.len() + rule.ignore_cookies.len()));
         kept.chain(cache.scheduled.iter().map(|rule| patterns(&rule.paths) + PART))
     });
-    rules.chain(limits).sum::<usize>() + cache.sum::<usize>()
+    let skipped = own.log_skip.iter().map(|skip| skip.path().map_or(0, weight) + PART);
+    rules.chain(limits).chain(skipped).sum::<usize>() + cache.sum::<usize>()
 }
 
 fn kilobytes(bytes: usize) -> String {
     format!("{} KB", bytes.div_ceil(1 << 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{
+        super::{layer::View, paceline_toml, resolve},
+        *,
+    };
+
+    fn problem_of(text: &str) -> Option<String> {
+        let read = paceline_toml::read(text, "paceline.toml", Path::new("/srv"), paceline_toml::Role::Folder).unwrap();
+        problem(text, &resolve::site(&View::new(vec![&read.layer], 1), Path::new("/srv")))
+    }
+
+    /// So many lines, each with another number.
+    fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+        (0..count).map(line).collect()
+    }
+
+    #[test]
+    fn all_that_is_compared_with_paths_has_a_bound() {
+        let list = |count| lines(count, |nth| format!("\"/a*b{nth}*\", "));
+        for toml in [
+            |list: &str| format!("[[rule]]\npath = [{list}]\ndeny = \"192.0.2.1\"\n"),
+            |list: &str| format!("[[rule]]\npath = \"/\"\nexcept = [{list}]\ndeny = \"192.0.2.1\"\n"),
+            |list: &str| format!("log_skip = [{list}]\n"),
+            |list: &str| format!("[[scheduled]]\npath = [{list}]\nat = \"daily 12:00\"\n"),
+        ] {
+            assert_eq!(problem_of(&toml(&list(9))), None);
+            let why = problem_of(&toml(&list(40))).unwrap_or_default();
+            assert!(why.contains("those of an account may weigh 32 KB"), "{}: {why:?}", toml(""));
+        }
+        for table in ["[[rate_limit]]\nrate = \"1/s\"\n", "[[cache]]\nttl = \"1s\"\nignore_cookies = []\n"] {
+            let tables = |count| lines(count, |nth| format!("{table}path = \"/a*b{nth}*\"\n"));
+            assert_eq!(problem_of(&tables(9)), None);
+            assert!(problem_of(&tables(40)).is_some(), "{table}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_in_the_memory_of_all_has_a_bound() {
+        assert_eq!(problem_of("egress_cache = \"64MB\"\n"), None);
+        assert!(problem_of("egress_cache = \"65MB\"\n").unwrap().contains("it may be 65536 KB"));
+        assert!(problem_of(&"#".repeat(MAX_TEXT + 1)).unwrap().contains("a file of an account may have 64 KB"));
+    }
 }

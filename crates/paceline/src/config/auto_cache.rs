@@ -2,15 +2,16 @@
 
 use toml_edit::Item;
 
-use super::value::ValueError;
-use crate::{
-    caching::auto::{Mode, Policy},
-    support::units,
-};
+use crate::caching::auto::{Mode, Policy};
 
 /// What it must be.
 pub const WORDS: &str = "a table [auto_cache] with mode = \"off\", \"watch\", \"verify\" or \"serve\", max_ttl like \"1h\" and verify like \"1%\"";
 const KEYS: [&str; 2] = ["max_ttl", "verify"];
+
+/// A key that `[auto_cache]` does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("has mode, max_ttl and verify, not {0:?}")]
+pub struct UnknownKey(String);
 
 /// None: it is not well formed. Some(None): off.
 pub fn parse(text: &str) -> Option<Option<Policy>> {
@@ -37,11 +38,11 @@ pub fn parse(text: &str) -> Option<Option<Policy>> {
 }
 
 /// The table as text. None: it is none, or has no mode.
-pub fn text_of(item: &Item) -> Result<Option<String>, ValueError> {
+pub fn text_of(item: &Item) -> Result<Option<String>, UnknownKey> {
     let Some(table) = item.as_table_like() else { return Ok(None) };
     let is_known = |key: &str| key == "mode" || KEYS.contains(&key);
     if let Some((key, _)) = table.iter().find(|(key, _)| !is_known(key)) {
-        return Err(ValueError::AutoCacheKey(key.to_owned()));
+        return Err(UnknownKey(key.to_owned()));
     }
     let Some(mode) = table.get("mode").and_then(Item::as_str) else { return Ok(None) };
     let mut text = mode.to_owned();

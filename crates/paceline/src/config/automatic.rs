@@ -3,7 +3,7 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
-use super::{layer::View, paceline_toml::TomlTable, resolve::Sources, AcmeConfig, SiteConfig};
+use super::{layer::View, paceline_toml::TomlTable, sources::Sources, AcmeConfig, SiteConfig};
 
 /// None: nobody asks for it. `tables` are those of the `sites`, where there are any. Err: all that is wrong.
 pub fn settings(

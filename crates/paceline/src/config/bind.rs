@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{value::ValueError, Bind, CertificatePair, Listening, ProxyProtocol};
+use super::{Bind, CertificatePair, Listening, ProxyProtocol};
 
 /// Why there can't be a listener at an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,18 +49,6 @@ pub enum BindFault {
     NoCertificate,
     #[error("cert and key belong together, like ssl://0.0.0.0:443?cert=shop.pem&key=shop.key")]
     IncompletePair,
-}
-
-/// Refuses what `parse` would refuse; an address without a port is welcome.
-pub fn check(text: &str) -> Result<(), ValueError> {
-    if address(text).is_some() {
-        return Ok(());
-    }
-    Ok(parse(text, Path::new("/")).map(drop)?)
-}
-
-pub fn check_address(text: &str) -> Result<(), ValueError> {
-    address(text).map(drop).ok_or_else(|| ValueError::mismatch("an IP address or localhost", text))
 }
 
 /// `0.0.0.0`, `::`, `[::1]` or `localhost`: an address to combine with the port.
@@ -159,6 +147,7 @@ fn tcp(place: &str) -> Result<SocketAddr, BindFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::option_checks::bind as check;
 
     #[test]
     fn addresses() {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use cache::stubborn::{Rule, SetCookie};
 use toml_edit::{Item, TableLike};
+use units::parse_duration;
 
-use super::value::tables_of;
-use crate::support::units::parse_duration;
+use super::tables::tables_of;
 
 /// Why a rule can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,11 @@ pub enum CacheRuleError {
     NoCache(String),
     #[error("has no ttl for {path}: add ttl = \"5s\"")]
     NoTtl { path: String },
+    #[error(
+        "has neither cookies nor ignore_cookies for {path}: add cookies = [\"_session\"] with the cookies that tell visitors apart, or \
+         ignore_cookies = [\"theme\"] with those that no page depends on ([]: none); requests with any other cookie bypass the rule"
+    )]
+    NeitherCookies { path: String },
     #[error("must have names of cookies, not {0:?}")]
     Cookies(Vec<String>),
     #[error("must have names in ignore_cookies, or beginnings of names like \"consent_*\", not {0:?}")]
@@ -55,6 +60,7 @@ pub fn parse(text: &str) -> Result<Rule, CacheRuleError> {
         .ok_or_else(|| CacheRuleError::NoPath(text.to_owned()))?;
     let mut rule = Rule { path: path.into(), ..Rule::default() };
     let mut ttl = None;
+    let mut says_cookies = false;
     let list = |value: &str| value.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| CacheRuleError::NotAPair(word.to_owned()))?;
@@ -65,8 +71,8 @@ pub fn parse(text: &str) -> Result<Rule, CacheRuleError> {
         };
         match key {
             "ttl" => ttl = Some(time()?),
-            "cookies" => rule.cookies = list(value),
-            "ignore_cookies" => rule.ignore_cookies = list(value),
+            "cookies" => (rule.cookies, says_cookies) = (list(value), true),
+            "ignore_cookies" => (rule.ignore_cookies, says_cookies) = (list(value), true),
             "set_cookie" => {
                 rule.set_cookie = match value {
                     "refuse" => SetCookie::Refuse,
@@ -83,6 +89,9 @@ pub fn parse(text: &str) -> Result<Rule, CacheRuleError> {
         }
     }
     rule.ttl = ttl.filter(|ttl| *ttl > 0).ok_or_else(|| CacheRuleError::NoTtl { path: path.to_owned() })?;
+    if !says_cookies {
+        return Err(CacheRuleError::NeitherCookies { path: path.to_owned() });
+    }
     if rule.cookies.iter().any(|name| !cache::fields::is_token(name.as_bytes())) {
         return Err(CacheRuleError::Cookies(rule.cookies));
     }
@@ -126,17 +135,6 @@ fn text_of(table: &dyn TableLike) -> Result<String, CacheRuleError> {
     parse(&text).map(|_| text)
 }
 
-/// What the owner should know of a rule before it is used.
-pub fn warning(rule: &Rule) -> Option<String> {
-    rule.cookies.is_empty().then(|| {
-        format!(
-            "[[cache]] path = {:?} names no cookies: visitors who send no cookies all get the same page, and requests with cookies \
-             bypass the rule. If pages differ between visitors, add cookies = [\"its_session\"]",
-            rule.path
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +162,7 @@ mod tests {
             ("/a ttl=x", "must have a ttl like"),
             ("/a ttl=5s set_cookie=keep", "\"refuse\" or \"strip\""),
             ("/a ttl=5s cookie=a", "not \"cookie\""),
+            ("/a ttl=5s", "has neither cookies nor ignore_cookies for /a: add cookies = [\"_session\"]"),
             ("/a ttl=5s cookies=a;b", "names of cookies"),
             ("/a ttl=5s ignore_cookies=*", "beginnings of names"),
             ("/a ttl=5s ignore_cookies=a*b", "beginnings of names"),
@@ -172,9 +171,12 @@ mod tests {
         }
     }
 
+    /// All requests with cookies bypass such a rule.
     #[test]
-    fn a_rule_without_cookies_is_warned_of() {
-        assert!(warning(&parse("/a ttl=5s").unwrap()).is_some());
-        assert!(warning(&parse("/a ttl=5s cookies=b").unwrap()).is_none());
+    fn no_cookie_may_be_ignored() {
+        assert_eq!(parse("/a ttl=5s ignore_cookies=").unwrap().ignore_cookies, Vec::<String>::new());
+        let table =
+            "[[cache]]\npath = \"/a\"\nttl = \"5s\"\nignore_cookies = []".parse::<toml_edit::DocumentMut>().unwrap();
+        assert_eq!(tables(&table["cache"]), Some(Ok(vec!["/a ttl=5s ignore_cookies=".into()])));
     }
 }

@@ -3,11 +3,9 @@
 use std::{path::Path, time::Duration};
 
 use toml_edit::{Item, TableLike};
+use units::{parse_bytes, parse_duration};
 
-use crate::{
-    cluster::{Address, AddressError, Settings, SharedCache},
-    support::units::{parse_bytes, parse_duration},
-};
+use crate::cluster::{Address, AddressError, Settings, SharedCache};
 
 /// How long a front that can't reach the server shows pages, if nothing is said of it.
 const PARTITION_TTL: Duration = Duration::from_secs(5);

@@ -3,10 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{bind, layer::View, value::ValueError, Bind};
-
-/// Shorter ones could be guessed.
-const SHORTEST: usize = 16;
+use super::{control_address::parse, layer::View, value::ValueError};
 
 /// Where the control routes are served over TCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,33 +33,6 @@ pub enum ControlWebError {
         "control_url {url} is reachable from other machines: set control_token too (`openssl rand -hex 16` makes one)"
     )]
     Unprotected { url: String },
-}
-
-pub fn check_url(text: &str) -> Result<(), ValueError> {
-    parse(text).map(drop)
-}
-
-pub fn check_token(text: &str) -> Result<(), ValueError> {
-    let fine = text == "none" || text.len() >= SHORTEST && text.bytes().all(|byte| byte.is_ascii_graphic());
-    fine.then_some(()).ok_or(ValueError::WeakToken { shortest: SHORTEST })
-}
-
-/// The Unix socket that Puma's name for both means.
-pub fn unix(text: &str) -> Option<&str> {
-    text.strip_prefix("unix://")
-}
-
-/// None: a Unix socket, or Puma's `auto`, which is one too.
-fn parse(text: &str) -> Result<Option<SocketAddr>, ValueError> {
-    if text == "auto" || unix(text).is_some_and(|path| !path.is_empty()) {
-        return Ok(None);
-    }
-    let wrong = || ValueError::mismatch("like tcp://127.0.0.1:9293, or unix:///PATH for the control socket", text);
-    let tcp = text.strip_prefix("tcp://").ok_or_else(wrong)?;
-    match bind::parse(&format!("tcp://{tcp}"), "/".as_ref())?.bind {
-        Bind::Tcp(address) => Ok(Some(address)),
-        _ => Err(wrong()),
-    }
 }
 
 /// Err: it would let other machines in.
@@ -101,19 +71,5 @@ mod tests {
         }
         let open = web("tcp://0.0.0.0:9293", Some("0123456789abcdef")).unwrap().unwrap();
         assert_eq!(format!("{:?}", open.token), "Some(Token)");
-    }
-
-    #[test]
-    fn what_is_refused() {
-        for url in
-            ["ssl://127.0.0.1:1?cert=a&key=b", "127.0.0.1:9293", "tcp://127.0.0.1", "unix://", "http://127.0.0.1:1"]
-        {
-            assert!(check_url(url).is_err(), "{url}");
-        }
-        for (token, fine) in
-            [("none", true), ("0123456789abcdef", true), ("short", false), ("0123456789 abcdef", false)]
-        {
-            assert_eq!(check_token(token).is_ok(), fine, "{token}");
-        }
     }
 }

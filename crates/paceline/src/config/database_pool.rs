@@ -26,7 +26,7 @@ pub fn advice(site: &SiteConfig) -> Option<String> {
 }
 
 /// The pool that config/database.yml (`text`) gives a process of the site. None: it can't be told.
-pub fn pool_of(text: &str, site: &SiteConfig) -> Option<usize> {
+fn pool_of(text: &str, site: &SiteConfig) -> Option<usize> {
     let variable = |name: &str| site.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     pool(text, &site.environment, &variable)
 }

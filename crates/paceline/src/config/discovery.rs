@@ -9,9 +9,11 @@ use std::{
 use super::{
     account_bounds,
     layer::{Layer, View},
-    load::toml_text,
     paceline_toml::{self, Role},
-    resolve, rule, SiteConfig,
+    resolve, rule,
+    sources::Inherited,
+    toml_file::toml_text,
+    SiteConfig,
 };
 use unix_user::{self, Provenance};
 
@@ -21,15 +23,6 @@ pub struct Discovered {
     pub sites: Vec<SiteConfig>,
     /// Sites whose own paceline.toml is wrong, as they would be without it, and what is wrong.
     pub broken: Vec<(SiteConfig, String)>,
-}
-
-/// What the sites of a directory inherit.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Inherited {
-    /// The settings of each source, the strongest first.
-    pub layers: Vec<Layer>,
-    /// Of this machine, which some defaults follow.
-    pub cores: usize,
 }
 
 impl Inherited {
@@ -231,7 +224,7 @@ mod tests {
             (_, Kind::Path { .. } | Kind::Text { .. } | Kind::List { .. }) => "\"sample\"".into(),
             (_, Kind::Map) => "{ A = \"1\" }".into(),
             (_, Kind::Rates) => "[{ path = \"/login\", rate = \"5/s\" }]".into(),
-            (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\" }]".into(),
+            (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\", ignore_cookies = [] }]".into(),
             (_, Kind::Rules) => "[{ path = \"/old/*\", redirect = \"/new/*\" }]".into(),
             (_, Kind::SignOn) => "[{ kerberos = { keytab = \"/k\" } }]".into(),
             (_, Kind::ScheduledRules) => "[{ path = \"/*\", at = \"daily 12:00 UTC\" }]".into(),

@@ -11,7 +11,7 @@ use super::{
     bind::{self, BindError, BindFault},
     layer::{is_development, Layer},
     paceline_toml::TomlTable,
-    resolve::Sources,
+    sources::Sources,
     value::Value,
     Bind, CertificatePair, Listening, OwnCertificate, SiteConfig,
 };

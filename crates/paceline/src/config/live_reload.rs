@@ -4,7 +4,7 @@
 use super::{
     layer::{Layer, View},
     paceline_toml::TomlTable,
-    resolve::Sources,
+    sources::Sources,
     value::Value,
 };
 

@@ -2,8 +2,8 @@
 //! It starts no process but the one Ruby that reads config/puma.rb.
 
 use std::{
-    fmt, io,
-    path::{Component, Path, PathBuf},
+    fmt,
+    path::{Path, PathBuf},
 };
 
 use super::{
@@ -13,27 +13,17 @@ use super::{
     listening, live_reload,
     paceline_toml::{self, FromToml, Role},
     proxied,
-    puma::{FromPuma, PumaReader, RubyProcess, StartRuby},
+    puma::{FromPuma, PumaReader, RubyProcess},
     puma_file::{add_processes, from_puma, usual_puma},
-    resolve::{self, Sources},
-    rule,
+    resolve, rule,
+    sources::{as_puma, Sources},
+    surroundings::{plain, Surroundings},
+    toml_file::toml_text,
     value::Value,
     AppKind, Bind, CacheDisk, Config, Listening, ProxyProtocol, SiteConfig,
 };
 use crate::caching::auto::Mode;
 use unix_user::{self, Author, Provenance, Refused, RunAs};
-
-/// What is around the program, as data, so that tests can make it up.
-pub struct Surroundings<'a> {
-    pub env: &'a dyn Fn(&str) -> Option<String>,
-    pub cwd: PathBuf,
-    pub pid: u32,
-    pub cores: usize,
-    /// Whether this is a container: what listens on loopback alone can't be reached there.
-    pub in_container: bool,
-    /// Who starts the Ruby that reads config/puma.rb.
-    pub ruby: &'a dyn StartRuby,
-}
 
 /// What the command line said.
 #[derive(Debug, Clone, Default)]
@@ -242,7 +232,7 @@ fn settle(
 ) -> Result<Config, ConfigError> {
     let mut notices = std::mem::take(&mut read.notices);
     let handed_over = std::mem::take(&mut read.handed_over);
-    let as_puma = resolve::as_puma(&read.puma.layer, &read.toml.layer, &read.toml.sites);
+    let as_puma = as_puma(&read.puma.layer, &read.toml.layer, &read.toml.sites);
     let sources = Sources {
         flags: &read.flags,
         as_puma: &as_puma,
@@ -309,7 +299,6 @@ fn settle(
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(root))),
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),
-        cache_learned: cache_learned(&server, &sites, sites_dir.is_some(), cache_disk.as_ref(), around.env),
         cache_disk,
         cluster: server.cluster("cluster"),
         buffer_memory: server.count("buffer_memory"),
@@ -394,29 +383,8 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
     Ok(Some(CacheDisk { size, dir }))
 }
 
-/// Where the page cache keeps the names that it learns: with its disk, or in the folder that it would have.
-fn cache_learned(
-    server: &View<'_>,
-    sites: &[SiteConfig],
-    has_sites_dir: bool,
-    disk: Option<&CacheDisk>,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Option<PathBuf> {
-    // systemd names several, with colons between.
-    let state = || env("STATE_DIRECTORY")?.split(':').next().filter(|dir| dir.starts_with('/')).map(PathBuf::from);
-    let usual = || match sites {
-        [only] if !has_sites_dir => Some(only.root.join(CACHE_DIR)),
-        _ => None,
-    };
-    let named = disk.map(|disk| disk.dir.clone()).or_else(|| server.path("cache_dir"));
-    named.or_else(|| Some(state()?.join("cache"))).or_else(usual)
-}
-
 /// The folder of the page cache below a root.
 const CACHE_DIR: &str = "tmp/cache/paceline";
-
-/// Bytes of a paceline.toml, at most.
-const LARGEST_TOML: u64 = 1 << 20;
 
 /// Settings by which a file could have root write or read where its owner may not, or run as whom its owner is not.
 const ROOTS_OWN: &[&str] = &[
@@ -445,37 +413,12 @@ fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<
     }
 }
 
-/// Without `.` and a slash at the end; where there is a `..`, what it leads to.
-pub fn plain(dir: &Path) -> PathBuf {
-    match dir.components().any(|part| part == Component::ParentDir) {
-        true => dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()),
-        false => dir.components().collect(),
-    }
-}
-
 /// Messages name the file as somebody in `cwd` would.
 fn from_toml(path: &Path, cwd: &Path, run_as: &RunAs) -> Result<FromToml, Vec<String>> {
     let shown = path.strip_prefix(cwd).unwrap_or(path).display().to_string();
     let text = toml_text(path, &shown, run_as).map_err(|why| vec![why.to_string()])?;
     let base = path.parent().unwrap_or(cwd);
     paceline_toml::read(&text, &shown, base, Role::Server)
-}
-
-/// Why a paceline.toml can't be read. `file`: as it is shown.
-#[derive(Debug, thiserror::Error)]
-pub enum TomlFileError {
-    #[error("{file}: cannot be read: {error}")]
-    Unreadable { file: String, error: io::Error },
-    #[error("{file}: cannot be read: it is not UTF-8")]
-    NotUtf8 { file: String },
-}
-
-/// What a paceline.toml holds.
-pub fn toml_text(path: &Path, shown: &str, run_as: &RunAs) -> Result<String, TomlFileError> {
-    let file = || shown.to_owned();
-    let bytes = unix_user::read(run_as, path, LARGEST_TOML)
-        .map_err(|error| TomlFileError::Unreadable { file: file(), error })?;
-    String::from_utf8(bytes).map_err(|_| TomlFileError::NotUtf8 { file: file() })
 }
 
 impl super::SiteConfig {

@@ -7,6 +7,7 @@ mod automatic;
 mod bind;
 pub mod cache_rule;
 mod cluster_table;
+mod control_address;
 mod control_web;
 pub mod database_pool;
 mod detect;
@@ -14,6 +15,7 @@ mod discovery;
 mod docs;
 mod environment;
 mod groups;
+mod hosts;
 mod layer;
 mod listening;
 mod live_reload;
@@ -29,7 +31,6 @@ mod options_live_reload;
 mod options_outbound;
 mod options_rules;
 mod options_sign_on;
-mod options_tuning;
 mod options_upstream;
 mod paceline_toml;
 mod process;
@@ -37,39 +38,43 @@ mod process_settings;
 mod proxied;
 mod puma;
 mod puma_file;
+pub mod removed;
 mod resolve;
 pub mod rule;
 mod scheduled_rule;
 pub mod sign_on;
+mod sources;
+mod surroundings;
+mod tables;
 #[cfg(test)]
 pub mod test_folder;
 #[cfg(test)]
 mod tests;
+mod toml_file;
 mod trusted;
-mod tuned_settings;
 mod value;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use control_web::{ControlWeb, Token};
 pub use detect::{detect_site, DetectError, Detected};
-pub use discovery::{folders_in, site_in, sites_in, Discovered, Inherited};
+pub use discovery::{folders_in, site_in, sites_in, Discovered};
 pub use docs::markdown;
 pub use layer::Layer;
-pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
-pub use option_tables::removed;
+pub use load::{load, ConfigError, ConfigFile, Flags};
 pub use options::{all as all_options, Opt, Preset, Scope, GROUPS};
 pub use process::{ProcessConfig, Restart};
 pub use process_settings::with_settings;
 pub use puma::{PumaReader, RubyChild, RubyProcess, StartRuby};
 pub use resolve::OF_FOLDER;
+pub use sources::Inherited;
+pub use surroundings::Surroundings;
 pub use trusted::TrustedProxies;
-pub use tuned_settings::{without_tuned, TunedSettings};
 pub use value::{Kind, Value, ValueError};
 
 use crate::{
-    request::access_log::Skip,
-    upstream::{Check, Targets, UpstreamTls},
+    exchange::access_log::Skip,
+    origins::upstream::{Check, Targets, UpstreamTls},
 };
 
 /// Everything the front needs to know before it starts.
@@ -96,7 +101,7 @@ pub struct Config {
     /// File that holds the front's pid while it runs.
     pub pidfile: Option<PathBuf>,
     pub control: ControlConfig,
-    /// The same over TCP. None: nowhere.
+    /// Where the control routes are served over TCP. None: nowhere.
     pub control_web: Option<ControlWeb>,
     /// Where incidents are kept, and whether somebody named it.
     pub incidents_dir: Option<(PathBuf, bool)>,
@@ -108,8 +113,6 @@ pub struct Config {
     pub cache_size: u64,
     /// Where the page cache keeps it on disk, too.
     pub cache_disk: Option<CacheDisk>,
-    /// Folder for what the page cache learns of the applications' cookies. None: in memory alone.
-    pub cache_learned: Option<PathBuf>,
     /// The fronts of other machines. None: this one is alone.
     pub cluster: Option<crate::cluster::Settings>,
     /// Bytes of memory for all bodies that wait.
@@ -303,17 +306,6 @@ pub struct RubyTuning {
     pub refork_after: Option<u64>,
 }
 
-/// What the server may tune by itself, and how often (`tune`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SelfTuning {
-    /// A trial at most once in this time.
-    pub every: Duration,
-    /// For so long a change is compared with before.
-    pub watch: Duration,
-    /// What it may try (`tune_kinds`) and nobody has set.
-    pub kinds: Vec<doctor::candidate::Kind>,
-}
-
 impl SiteConfig {
     /// What it serves, for people: its folder, or who answers in its place.
     pub fn serves(&self) -> String {
@@ -373,8 +365,6 @@ pub struct SiteConfig {
     /// The Ruby to run.
     pub ruby: PathBuf,
     pub tuning: RubyTuning,
-    /// None: the server tunes nothing by itself.
-    pub tune: Option<SelfTuning>,
     /// Extra environment variables of the app.
     pub env: BTreeMap<String, String>,
     /// Programs that run beside its workers.
@@ -438,9 +428,9 @@ pub struct SiteConfig {
     /// What its processes may call through the front. None: nothing.
     pub egress: Option<egress::Policy>,
     /// How often one address may ask for what.
-    pub rate_limits: Vec<crate::request::rate_limit::Rule>,
+    pub rate_limits: Vec<crate::exchange::rate_limit::Rule>,
     /// How crawlers are recognized. None: they count as visitors.
-    pub crawlers: Option<crate::request::crawlers::Settings>,
+    pub crawlers: Option<crate::exchange::crawlers::Settings>,
     /// What is done with requests for some paths, in the order of the file.
     pub rules: Vec<rule::Rule>,
     /// Which paths need somebody who has signed in; the first that matches counts.

@@ -1,10 +1,15 @@
 //! What a setting's text has to look like, where its type does not say it all.
 //! It never says what the setting is for.
 
-use ipnet::IpNet;
+use std::path::Path;
 
-use super::{bind, value::ValueError};
-use crate::{observe::traces, request::access_log::Skip, upstream::Target};
+use super::{
+    bind,
+    hosts::{is_host_name, parse_network},
+    trusted,
+    value::ValueError,
+};
+use crate::{exchange::access_log::Skip, observe::traces, origins::upstream::Target};
 
 pub(super) fn environment(text: &str) -> Result<(), ValueError> {
     let fine = !text.is_empty()
@@ -69,20 +74,13 @@ pub(super) fn exact_host(text: &str) -> Result<(), ValueError> {
 }
 
 pub(super) fn host_name(text: &str) -> Result<(), ValueError> {
-    let name = text.strip_prefix("*.").unwrap_or(text);
-    let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    let address = name.starts_with('[') && bind::address(name).is_some();
-    let fine = address || !name.is_empty() && name.bytes().all(word) && !name.starts_with('.');
-    fine.then_some(()).ok_or_else(|| ValueError::mismatch("a host name without scheme and port like shop.test", text))
+    is_host_name(text)
+        .then_some(())
+        .ok_or_else(|| ValueError::mismatch("a host name without scheme and port like shop.test", text))
 }
 
 pub(super) fn network(text: &str) -> Result<(), ValueError> {
     parse_network(text).map(drop).ok_or_else(|| ValueError::mismatch("a network like 10.1.0.0/16 or an address", text))
-}
-
-/// A network, or a single address.
-pub(super) fn parse_network(text: &str) -> Option<IpNet> {
-    text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(IpNet::from))
 }
 
 pub(super) fn collector(text: &str) -> Result<(), ValueError> {
@@ -91,4 +89,21 @@ pub(super) fn collector(text: &str) -> Result<(), ValueError> {
 
 pub(super) fn share(text: &str) -> Result<(), ValueError> {
     Ok(traces::share(text).map(drop)?)
+}
+
+/// Refuses what `bind::parse` would refuse; an address without a port is welcome.
+pub(super) fn bind(text: &str) -> Result<(), ValueError> {
+    if bind::address(text).is_some() {
+        return Ok(());
+    }
+    Ok(bind::parse(text, Path::new("/")).map(drop)?)
+}
+
+pub(super) fn bind_address(text: &str) -> Result<(), ValueError> {
+    bind::address(text).map(drop).ok_or_else(|| ValueError::mismatch("an IP address or localhost", text))
+}
+
+pub(super) fn trusted_proxy(text: &str) -> Result<(), ValueError> {
+    let expected = "an address, a network like 10.0.0.0/8, \"loopback\", \"private\", \"unix\" or \"none\"";
+    trusted::is_known(text).then_some(()).ok_or_else(|| ValueError::mismatch(expected, text))
 }

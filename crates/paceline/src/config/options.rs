@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use super::{
-    bind, control_web,
+    control_address,
     option_checks::{
-        account, collector, directory, email, environment, host_name, log_skip, ready_path, share, site_name, warm_up,
+        account, bind, bind_address, collector, directory, email, environment, host_name, log_skip, ready_path, share,
+        site_name, trusted_proxy, warm_up,
     },
-    option_tables, trusted,
+    option_tables,
     value::{anything, From, Kind},
 };
 pub use super::{
@@ -49,7 +50,7 @@ const TB: u64 = 1 << 40;
 
 #[rustfmt::skip]
 static OPTIONS: &[Opt] = &[
-    Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
+    Opt::new(Server, LISTEN, "bind", Kind::List { check: bind },
         "Address to listen on, such as tcp://127.0.0.1:8080 or unix:///run/shop.sock. It can be tcp://HOST:PORT, https://HOST:PORT with the certificates of \
         [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, h2c://HOST:PORT for HTTP/2 without TLS and nothing else, unix:///PATH (?umask=0111 is optional), or an IP \
         address, which gets its port from `port`. [::] takes IPv4 too. With ?proxy_protocol=1 each connection must begin with a PROXY protocol header, version 1 \
@@ -61,7 +62,7 @@ static OPTIONS: &[Opt] = &[
         "TCP port to listen on; 0 picks a free one. Without an address, the server listens on loopback only.")
         .fixed("3000").env(&["PORT", "HTTP_PORT"]).common(Some('p'), "port")
         .risk("A platform that sets PORT usually expects HOST=0.0.0.0 too."),
-    Opt::new(Server, LISTEN, "address", Kind::Text { check: bind::check_address },
+    Opt::new(Server, LISTEN, "address", Kind::Text { check: bind_address },
         "IP address for `port`. 0.0.0.0 listens on every IPv4 address of the machine, :: on every IPv6 address as well.")
         .fixed("127.0.0.1").env(&["BINDING", "HOST"]).flag("address").alias(&["host"])
         .risk("As with `bind`: an address beyond loopback makes the server reachable from other machines."),
@@ -134,7 +135,7 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Server, HTTP2, "http2_idle_timeout", time(100, DAY),
         "Close a connection that has had no request for this long.").fixed("3m").flag("http2-idle-timeout"),
 
-    Opt::new(Server, PROXIES, "trusted_proxies", Kind::List { check: trusted::check },
+    Opt::new(Server, PROXIES, "trusted_proxies", Kind::List { check: trusted_proxy },
         "Peers whose X-Forwarded-For, -Proto, -Host, -Port and Forwarded headers are trusted: addresses, networks like 10.0.0.0/8, \"loopback\", \"private\" (RFC \
         1918, RFC 4193), \"unix\" (Unix sockets), or \"none\". These headers are removed from the requests of all other peers. If it is set, only these peers may \
         send a PROXY protocol header.")
@@ -338,8 +339,8 @@ static OPTIONS: &[Opt] = &[
          depends on; `*` at the end matches anything), `set_cookie` (`refuse`: don't store a response that sets a cookie; `strip`: store it without the cookie), \
          `no_cache = true` (also store pages that say no-cache), `stale_while_revalidate` and `stale_if_error`. The first rule that matches a path counts. Pages \
          that say no-store are never stored. After a POST, PUT, PATCH or DELETE the stored copies of that visitor are dropped. In a site: [[site.cache]].")
-         .risk("If a page depends on something that the rule does not name (another cookie, the visitor's address), all visitors get the first one's version. \
-         A rule without `cookies` answers only visitors who send no cookies other than those of `ignore_cookies` and well-known analytics cookies. \
+         .risk("If a page depends on something else (a cookie of `ignore_cookies`, the visitor's address), all visitors get the first one's version. \
+         Each rule needs `cookies` or `ignore_cookies`. A request with a cookie in neither of them bypasses the rule, but for well-known analytics cookies. \
         Requests with Authorization or an API key are never answered by a rule."),
     Opt::new(Site, CACHE, "scheduled", Kind::ScheduledRules,
          "Pages that change at a known time. A rule has `path` (a path or a list of them; `*` matches anything), `at` (`daily 12:00 America/New_York`, `mon-fri \
@@ -468,12 +469,12 @@ static OPTIONS: &[Opt] = &[
         .env(&["PACELINE_CONTROL"]).flag("control")
         .risk("Anyone who can open it can restart the applications, empty the cache and see the addresses of the pages in it. Its mode is 0600. It belongs to the \
         application's account if there is exactly one, otherwise to the server's."),
-    Opt::new(Server, PROCESS, "control_url", Kind::Text { check: control_web::check_url },
+    Opt::new(Server, PROCESS, "control_url", Kind::Text { check: control_address::check_url },
         "Address of the control listener: tcp://127.0.0.1:9293 serves the dashboard and everything that the control socket answers, over HTTP. Without \
         `control_token` it is limited to loopback and to reading. unix:///PATH sets `control` instead. See docs/dashboard.md.").flag("control-url")
         .risk("Without a token, every account on this machine can read request paths and the log's last lines. There is no TLS: from other machines use ssh -L, or \
         a proxy with TLS."),
-    Opt::new(Server, PROCESS, "control_token", Kind::Text { check: control_web::check_token },
+    Opt::new(Server, PROCESS, "control_token", Kind::Text { check: control_address::check_token },
         "Secret of at least 16 characters that clients of the control listener send (Authorization: Bearer). Without one, the listener only reads.")
         .env(&["PACELINE_CONTROL_TOKEN"]).flag("control-token")
         .risk("Anyone who has it can read everything there, empty the cache and restart. Other users of the machine can see the command line: use the variable or \

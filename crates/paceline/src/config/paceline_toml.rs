@@ -7,8 +7,8 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::{
     layer::Layer,
-    option_tables::removed,
     options::{all, named, Opt, Scope},
+    removed,
 };
 
 /// What the file says.
@@ -144,8 +144,8 @@ impl Reader<'_> {
     ) -> Option<&'static str> {
         let Some(option) = named(if table == Some(Scope::OneSite) && key == "hosts" { "host" } else { key }) else {
             let hint = || suggestion(key, |option| self.allowed(option, table));
-            let problem = match removed(key) {
-                Some(instead) => format!("\"{key}\" is no setting any more: {instead}"),
+            let problem = match removed::setting(key) {
+                Some(instead) => format!("\"{key}\" is no longer a setting: {instead}"),
                 None => {
                     format!(
                         "unknown key \"{key}\"{}",
@@ -239,7 +239,11 @@ mod tests {
             ("xyzzy = 2", "p.toml:1:1: unknown key \"xyzzy\""),
             (
                 "gc = \"app\"",
-                "p.toml:1:1: \"gc\" is no setting any more: remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
+                "p.toml:1:1: \"gc\" is no longer a setting: remove it: Ruby's own settings of the garbage collector apply. To trade CPU time for memory set RUBY_GC_ variables in env (docs/ruby-tuning.md)",
+            ),
+            (
+                "tune = \"auto\"",
+                "p.toml:1:1: \"tune\" is no longer a setting: remove it: run paceline doctor, which tries the same settings, and paceline doctor apply N for what it advises (docs/doctor.md)",
             ),
             ("port = \"80\"", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"80\""),
             ("port = 70000", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"70000\""),

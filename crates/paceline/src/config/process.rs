@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use rustix::process::Signal;
 use toml_edit::{Item, TableLike, Value as TomlValue};
+use units::parse_duration;
 
-use super::value::tables_of;
-use crate::support::units::parse_duration;
+use super::tables::tables_of;
 
 /// A program beside the workers of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]

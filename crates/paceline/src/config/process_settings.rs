@@ -2,10 +2,10 @@
 //! paceline.toml, put together with what the other sources say. It reads no file, and changes no other setting.
 
 use super::{
-    discovery::Inherited,
     layer::{Layer, View},
     paceline_toml::{self, Role},
     resolve,
+    sources::Inherited,
     value::Value,
     SiteConfig,
 };
@@ -108,7 +108,7 @@ mod tests {
     /// Flags, environment, paceline.toml and config/puma.rb.
     fn sources(all: [&str; 4]) -> Inherited {
         let [flags, environment, toml, puma] = all.map(layer);
-        let as_puma = resolve::as_puma(&puma, &toml, &[]);
+        let as_puma = crate::config::sources::as_puma(&puma, &toml, &[]);
         Inherited { layers: vec![flags, as_puma, environment, toml, puma], cores: 2 }
     }
 

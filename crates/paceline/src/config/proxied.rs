@@ -4,10 +4,10 @@
 use super::{
     options::{named, APP, RUBY},
     paceline_toml::TomlTable,
-    resolve::Sources,
+    sources::Sources,
     SiteConfig,
 };
-use crate::upstream::Targets;
+use crate::origins::upstream::Targets;
 
 /// Settings of applications that have a meaning here too: who reads the files, and how much errors show.
 const OF_USE: &[&str] = &["environment", "user", "group"];

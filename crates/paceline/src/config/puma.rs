@@ -16,8 +16,8 @@ use std::{
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
-use super::{bind, layer::Layer, options::named, process::ProcessConfig, value::Value, SiteConfig};
-use crate::workers::protocol::{
+use super::{layer::Layer, option_checks, options::named, process::ProcessConfig, value::Value, SiteConfig};
+use crate::origins::workers::protocol::{
     failed, fields,
     frame::{self, encode, kind, Raw},
 };
@@ -243,7 +243,7 @@ fn understood(pairs: impl Iterator<Item = (String, String)>, shown: &str) -> Res
             "process" => processes.extend(ProcessConfig::of_command("solid_queue", &text)),
             // Further ones stand beside the first.
             "port" if read.layer.has("port") => binds.push(format!(":{text}")),
-            "bind" => match bind::check(&text) {
+            "bind" => match option_checks::bind(&text) {
                 Ok(()) => binds.push(text),
                 Err(why) => {
                     read.notices.push(format!("{shown}: bind {why}: nobody listens there"));

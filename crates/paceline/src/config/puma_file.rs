@@ -8,10 +8,10 @@ use std::{
 
 use super::{
     layer::{Layer, View},
-    load::{plain, Surroundings},
     paceline_toml::FromToml,
     puma::{self, Asking, FromPuma, PumaError, RubyProcess},
     resolve,
+    surroundings::{plain, Surroundings},
     value::Value,
 };
 use unix_user::Author;

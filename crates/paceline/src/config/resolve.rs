@@ -4,90 +4,24 @@
 use std::path::Path;
 
 use super::{
-    auto_cache, cache_rule, control_web,
-    discovery::Inherited,
-    layer::{is_development, Layer, View},
-    live_reload,
-    option_checks::parse_network,
-    options::named,
-    paceline_toml::TomlTable,
-    scheduled_rule, tuned_settings,
-    value::Value,
-    AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig, Http2Config, OwnCertificate, RubyTuning, SelfTuning,
-    SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
+    auto_cache, cache_rule, control_address, hosts::parse_network, layer::View, live_reload, paceline_toml::TomlTable,
+    scheduled_rule, sources::Sources, value::Value, AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig,
+    Http2Config, OwnCertificate, RubyTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
     content::compress::{Effort, Settings},
+    exchange::{access_log::Skip, crawlers, rate_limit::Rule},
     observe::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
     },
-    request::{access_log::Skip, crawlers, rate_limit::Rule},
-    upstream::{Check, Targets, UpstreamTls},
+    origins::upstream::{Check, Targets, UpstreamTls},
 };
 use egress::Policy;
 use http_guard::{guard::Timeouts, strict::Limits};
 
-/// What Puma takes from its file whatever its variables say (WEB_CONCURRENCY, PUMA_MAX_THREADS, PUMA_PERSISTENT_TIMEOUT).
-const FROM_FILE: [&str; 3] = ["workers", "threads", "keepalive_timeout"];
-/// The part of config/puma.rb that stands above the environment, where paceline.toml says nothing of it.
-pub fn as_puma(puma: &Layer, toml: &Layer, tables: &[TomlTable]) -> Layer {
-    let mut layer = Layer::default();
-    let is_free = |key: &str| !toml.has(key) && !tables.iter().any(|table| table.layer.has(key));
-    for key in FROM_FILE.into_iter().filter(|key| is_free(key)) {
-        if let Some(value) = puma.get(key) {
-            layer.set(key, value.clone());
-        }
-    }
-    layer
-}
-
-/// The sources of server-wide settings.
-pub struct Sources<'a> {
-    pub flags: &'a Layer,
-    pub as_puma: &'a Layer,
-    pub environment: &'a Layer,
-    pub toml: &'a Layer,
-    pub puma: &'a Layer,
-    /// As messages name it.
-    pub puma_file: &'a str,
-    pub cores: usize,
-    pub in_container: bool,
-}
-
 impl Sources<'_> {
-    pub fn server(&self) -> View<'_> {
-        View::new(vec![self.flags, self.as_puma, self.environment, self.toml, self.puma], self.cores)
-    }
-
-    /// The view of one site, whose own table stands above the file's top level.
-    pub fn site<'a>(&'a self, own: &'a Layer) -> View<'a> {
-        View::new(vec![self.flags, self.as_puma, self.environment, own, self.toml, self.puma], self.cores)
-    }
-
-    /// What the sites of a directory have below their own settings.
-    pub fn inherited(&self) -> Inherited {
-        let mut puma = self.puma.clone();
-        // The server's own file is named there; each folder looks for hooks of its own.
-        puma.remove("puma_config");
-        let layers = [self.flags, self.as_puma, self.environment, self.toml].map(Layer::clone);
-        Inherited { layers: layers.into_iter().chain([puma]).collect(), cores: self.cores }
-    }
-
-    /// A notice for each variable that does not count, since config/puma.rb says something else.
-    pub fn overruled(&self) -> Vec<String> {
-        let differs = |key: &&&str| match (self.as_puma.get(key), self.environment.get(key)) {
-            (Some(puma), Some(variable)) => puma != variable && !self.flags.has(key),
-            _ => false,
-        };
-        let told = |key: &str| {
-            let variables = named(key).map(|option| option.env.join(", ")).unwrap_or_default();
-            format!("{}: {key} counts, as with Puma, and not the variable ({variables})", self.puma_file)
-        };
-        FROM_FILE.iter().filter(differs).map(|key| told(key)).collect()
-    }
-
     pub fn tls(&self, automatic: Option<AcmeConfig>, own: Option<OwnCertificate>) -> TlsConfig {
         TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout"), automatic, own }
     }
@@ -153,7 +87,7 @@ pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir:
     };
     // Puma's name for it, where it means the same.
     let url = view.text("control_url");
-    if let (None, Some(path)) = (view.given("control"), url.as_deref().and_then(control_web::unix)) {
+    if let (None, Some(path)) = (view.given("control"), url.as_deref().and_then(control_address::unix)) {
         return ControlConfig { path: Some(dir.join(path)), named: true };
     }
     match view.given("control") {
@@ -246,7 +180,6 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         preload: view.bool("preload"),
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
         tuning: tuning(view),
-        tune: self_tuning(view),
         env: view.map("env"),
         processes: view.processes("process"),
         public: view.path("public").unwrap_or_else(|| "public".into()),
@@ -367,16 +300,6 @@ fn tuning(view: &View) -> RubyTuning {
         compact: view.bool("compact"),
         refork_after: view.number_or_off("refork_after").filter(|number| *number > 0),
     }
-}
-
-/// In development code changes all the time, and times say nothing.
-fn self_tuning(view: &View) -> Option<SelfTuning> {
-    let is_wanted = view.text("tune").as_deref() == Some("auto") && !is_development(view.environment());
-    is_wanted.then(|| SelfTuning {
-        every: view.time("tune_every"),
-        watch: view.time("tune_watch"),
-        kinds: tuned_settings::kinds(view),
-    })
 }
 
 fn kind(word: &str) -> Option<AppKind> {

@@ -8,9 +8,9 @@ use scheduled::{
     when::WhenError,
 };
 use toml_edit::{Item, TableLike};
+use units::parse_duration;
 
-use super::value::tables_of;
-use crate::support::units::parse_duration;
+use super::tables::tables_of;
 
 /// Why a rule can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -233,21 +233,6 @@ fn where_the_cache_is_on_disk() {
 }
 
 #[test]
-fn where_names_of_cookies_are_kept() {
-    let folder = Folder::with(&[("public/a", "")]);
-    let at = |given: &[(&str, &str)], env: &[(&str, &str)]| loaded(&folder, given, env).expect("fine").cache_learned;
-    let below = |path: &str| Some(folder.0.join(path));
-    let state = [("STATE_DIRECTORY", "/var/lib/a:/b")];
-    assert_eq!(at(&[], &[]), below("tmp/cache/paceline"));
-    assert_eq!(at(&[("cache_dir", "kept")], &state), below("kept"));
-    assert_eq!(at(&[("cache_disk", "8MB")], &state), below("tmp/cache/paceline"), "where the pages are");
-    assert_eq!(at(&[], &state), Some("/var/lib/a/cache".into()));
-    let sites = Folder::with(&[("apps/shop/config.ru", "")]);
-    let of_several = |env| loaded(&sites, &[("sites", "apps")], env).expect("fine").cache_learned;
-    assert_eq!((of_several(&[]), of_several(&state)), (None, Some("/var/lib/a/cache".into())));
-}
-
-#[test]
 fn a_directory_of_sites() {
     let folder = Folder::with(&[("apps/shop/config.ru", ""), ("config/puma.rb", "raise 'not asked'")]);
     let config = loaded(&folder, &[("sites", "apps"), ("threads", "7")], &[]).expect("fine");

@@ -4,6 +4,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use toml_edit::Item;
+use units::{parse_bytes, parse_duration, show_bytes, show_duration};
 
 use super::{
     auto_cache,
@@ -14,12 +15,12 @@ use super::{
     rule::{self, RuleError as PathRuleError},
     scheduled_rule::{self, ScheduledRuleError},
     sign_on::{self, SignOn, SignOnError},
+    tables::tables_of,
 };
 use crate::{
     cluster,
+    exchange::rate_limit::{Rule, RuleError},
     observe::traces,
-    request::rate_limit::{Rule, RuleError},
-    support::units::{parse_bytes, parse_duration, show_bytes, show_duration},
 };
 
 /// What a setting's value may be.
@@ -111,9 +112,8 @@ pub enum ValueError {
     /// A key that `[[rate_limit]]` does not have.
     #[error("has path, rate and burst, not {0:?}")]
     RateLimitKey(String),
-    /// A key that `[auto_cache]` does not have.
-    #[error("has mode, max_ttl and verify, not {0:?}")]
-    AutoCacheKey(String),
+    #[error(transparent)]
+    AutoCache(#[from] auto_cache::UnknownKey),
     #[error(transparent)]
     RateLimit(#[from] RuleError),
     #[error(transparent)]
@@ -341,7 +341,7 @@ impl Kind {
             }
             Kind::Map => "a table of names and strings".into(),
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
-            Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
+            Kind::CacheRules => "tables [[cache]] with path, ttl and cookies or ignore_cookies".into(),
             Kind::ScheduledRules => "tables [[scheduled]] with path and at".into(),
             Kind::AutoCache => auto_cache::WORDS.into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
@@ -349,17 +349,6 @@ impl Kind {
             Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
             Kind::Cluster => "a table [cluster] with url, name and partition_ttl".into(),
         }
-    }
-}
-
-/// The tables of `[[name]]`, or of a list of inline ones. None: it is neither.
-pub(super) fn tables_of(item: &Item) -> Option<Vec<&dyn toml_edit::TableLike>> {
-    match (item.as_array_of_tables(), item.as_array()) {
-        (Some(tables), _) => Some(tables.iter().map(|table| table as &dyn toml_edit::TableLike).collect()),
-        (None, Some(array)) => {
-            array.iter().map(|one| Some(one.as_inline_table()? as &dyn toml_edit::TableLike)).collect()
-        }
-        _ => None,
     }
 }
 

@@ -1,8 +1,7 @@
-//! Bodies and what is done with them: static files, compression, pages of fragments, live reload.
+//! Bodies and what is done with them: static files, compression, live reload.
 
 pub mod body;
 pub mod compress;
-pub mod fragments;
 pub mod live_reload;
 pub mod spool;
 pub mod static_files;

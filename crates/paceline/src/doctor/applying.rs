@@ -4,19 +4,15 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, OpenOptions},
-    io::{self, ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Component, Path, PathBuf},
+    io::{self, Write},
+    path::Path,
     process::{ExitCode, Output, Stdio},
     time::Duration,
 };
 
 use doctor::apply::{plan, process_setting, unified_diff, Context, FileEdit, Plan};
 use jiff::Timestamp;
-use rustix::fs::OFlags;
 use serde_json::json;
-use unix_user::acting;
 
 use super::{
     application,
@@ -24,9 +20,10 @@ use super::{
     diagnosing::{find, Target},
     progress::plain,
     source::{told, Server},
+    writing::{inside, put_back, say, write_all},
     DoctorError, Place,
 };
-use crate::observe::{control::client::Failed, doctor_result::DoctorResult};
+use crate::{observe::doctor_result::DoctorResult, server::control::client::Failed};
 
 /// Bytes of a file that is changed.
 const MAX_FILE: u64 = 1 << 20;
@@ -37,7 +34,7 @@ const READ_AT_START: [&str; 2] = ["paceline.toml", "config/puma.rb"];
 
 pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWish) -> Result<ExitCode, DoctorError> {
     let (target, server) = where_is(place, wanted)?;
-    let kept = DoctorResult::load(&target.root, &target.name, &target.run_as);
+    let kept = DoctorResult::load(&target.root, &target.run_as);
     let kept = kept.map_err(|error| DoctorError::Wrong(error.to_string()))?;
     let advice = kept.report.advice(number).ok_or_else(|| missing(&kept, number))?;
     let context = Context { rails: kept.rails.clone(), now: now() };
@@ -123,13 +120,6 @@ fn upgrade(target: &Target, server: &Server, edits: &[FileEdit]) -> ExitCode {
     }
 }
 
-/// Takes all edits back, and says so.
-pub fn put_back(target: &Target, edits: &[FileEdit]) {
-    for edit in edits {
-        say(&format!("{}: {}\n", target.name, take_back(target, edit)));
-    }
-}
-
 /// A server that does not run has nothing to restart; its settings tell where the application is.
 fn where_is(place: &Place, wanted: Option<&str>) -> Result<(Target, Option<Server>), DoctorError> {
     match place {
@@ -155,12 +145,6 @@ fn missing(kept: &DoctorResult, number: usize) -> DoctorError {
 /// As `20261124120000`, UTC.
 fn now() -> String {
     Timestamp::now().strftime("%Y%m%d%H%M%S").to_string()
-}
-
-/// The path of a file below the root. None: it leads out of it.
-fn inside(root: &Path, path: &str) -> Option<PathBuf> {
-    let path = Path::new(path);
-    path.components().all(|part| matches!(part, Component::Normal(_))).then(|| root.join(path))
 }
 
 /// Why nothing is written.
@@ -208,71 +192,6 @@ fn changed(status: &str) -> String {
     }
 }
 
-/// Writes all of them, or none: half a change may be worse than none.
-fn write_all(target: &Target, edits: &[FileEdit]) -> Result<(), DoctorError> {
-    for (nth, edit) in edits.iter().enumerate() {
-        if let Err(failed) = write(target, edit) {
-            put_back(target, &edits[..nth]);
-            return Err(failed);
-        }
-        say(&format!("{}: changed {}\n", target.name, edit.path));
-    }
-    Ok(())
-}
-
-/// Writes a file beside the one that is there, and puts it in its place.
-fn write(target: &Target, edit: &FileEdit) -> Result<(), DoctorError> {
-    let path = inside(&target.root, &edit.path)
-        .ok_or_else(|| DoctorError::Wrong(format!("{} is not below the application's folder", edit.path)))?;
-    acting(&target.run_as, || replace(&path, edit)).map_err(|error| DoctorError::of(&path)(error))
-}
-
-fn replace(path: &Path, edit: &FileEdit) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    let Some(before) = &edit.before else {
-        return options.open(path)?.write_all(edit.after.as_bytes());
-    };
-    // What a link leads to is somebody else's.
-    let found = fs::symlink_metadata(path)?;
-    if !found.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    if fs::read(path)? != before.as_bytes() {
-        return Err(io::Error::other("it was changed in the meantime"));
-    }
-    let new = path.with_extension(format!("paceline-{}", std::process::id()));
-    let written = options
-        .open(&new)
-        .and_then(|mut file| file.write_all(edit.after.as_bytes()))
-        .and_then(|()| fs::set_permissions(&new, found.permissions()))
-        .and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
-}
-
-/// Takes an edit back, if the file is still as it was written. What was done, as a sentence.
-fn take_back(target: &Target, edit: &FileEdit) -> String {
-    let path = &edit.path;
-    let Some(file) = inside(&target.root, path) else { return format!("{path} is left as it is") };
-    let done = acting(&target.run_as, || {
-        let is_ours = fs::symlink_metadata(&file)?.is_file() && fs::read(&file)? == edit.after.as_bytes();
-        match (&edit.before, is_ours) {
-            (_, false) => Ok(format!("{path} was changed since, and is left as it is")),
-            (None, true) => fs::remove_file(&file).map(|()| format!("{path} is removed again")),
-            (Some(before), true) => {
-                let back = FileEdit { before: Some(edit.after.clone()), after: before.clone(), path: path.clone() };
-                replace(&file, &back).map(|()| format!("{path} is as it was before"))
-            }
-        }
-    });
-    done.unwrap_or_else(|error: io::Error| format!("{path} still has the change: {error}"))
-}
-
 /// The server looks at the settings there all the time.
 fn is_in_folder_of_sites(place: &Place, target: &Target) -> bool {
     let (Place::Live { config: Some(config), .. } | Place::Offline(config)) = place else { return false };
@@ -280,26 +199,14 @@ fn is_in_folder_of_sites(place: &Place, target: &Target) -> bool {
     dir.is_some() && target.root.parent() == dir.as_deref()
 }
 
-pub fn say(text: &str) {
-    // A reader that went away is no failure.
-    let _ = io::stdout().write_all(plain(text).as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use unix_user::RunAs;
 
     use super::*;
     use crate::config::test_folder::Folder;
-
-    #[test]
-    fn only_files_below_the_root() {
-        let root = Path::new("/app");
-        assert_eq!(inside(root, "config/initializers/a.rb"), Some("/app/config/initializers/a.rb".into()));
-        for path in ["../a", "/etc/passwd", "config/../../a", "./a"] {
-            assert_eq!(inside(root, path), None, "{path}");
-        }
-    }
 
     #[test]
     fn which_changes_are_in_the_way() {
@@ -354,26 +261,6 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_taken_back_unless_somebody_has_changed_it() {
-        let folder = Folder::with(&[("old.rb", "a\n"), ("changed.rb", "a\n")]);
-        let target = Target { name: "shop".into(), root: folder.0.clone(), run_as: RunAs::own(), site: None };
-        let edit = |path: &str, before: Option<&str>| FileEdit {
-            path: path.into(),
-            before: before.map(Into::into),
-            after: "b\n".into(),
-        };
-        let (old, changed, new) = (edit("old.rb", Some("a\n")), edit("changed.rb", Some("a\n")), edit("new.rb", None));
-        [&old, &changed, &new].into_iter().for_each(|edit| write(&target, edit).unwrap());
-        fs::write(folder.0.join("changed.rb"), "c\n").unwrap();
-        assert_eq!(take_back(&target, &old), "old.rb is as it was before");
-        assert_eq!(take_back(&target, &changed), "changed.rb was changed since, and is left as it is");
-        assert_eq!(take_back(&target, &new), "new.rb is removed again");
-        assert!(take_back(&target, &new).starts_with("new.rb still has the change: "), "it is gone already");
-        let files = ["old.rb", "changed.rb"].map(|file| fs::read_to_string(folder.0.join(file)).unwrap());
-        assert_eq!((files, folder.0.join("new.rb").exists()), (["a\n".into(), "c\n".into()], false));
-    }
-
-    #[test]
     fn settings_of_processes_are_tried_and_the_front_s_are_not() {
         let plan = |path: &str, then: &[&str]| Plan {
             edits: vec![FileEdit { path: path.into(), before: None, after: String::new() }],
@@ -389,28 +276,5 @@ mod tests {
             assert_eq!(way(&plan(path, &[]), is_of_processes, is_watched), expected, "{path}");
         }
         assert_eq!(way(&plan("Gemfile", &["bundle install"]), false, false), Way::Commands);
-    }
-
-    #[test]
-    fn files_keep_their_mode_and_links_are_left_alone() {
-        use std::os::unix::fs::{symlink, PermissionsExt};
-        let folder = Folder::with(&[("a.rb", "old\n"), ("b.rb", "old\n")]);
-        let edit = |path: &str, before: Option<&str>| FileEdit {
-            path: path.into(),
-            before: before.map(Into::into),
-            after: "new\n".into(),
-        };
-        let file = folder.0.join("a.rb");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-        replace(&file, &edit("a.rb", Some("old\n"))).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-        let link = folder.0.join("link.rb");
-        symlink(folder.0.join("b.rb"), &link).unwrap();
-        assert!(replace(&link, &edit("link.rb", Some("old\n"))).is_err());
-        assert!(replace(&link, &edit("link.rb", None)).is_err(), "there is something at the place of a new file");
-        assert_eq!(fs::read_to_string(folder.0.join("b.rb")).unwrap(), "old\n");
-        replace(&folder.0.join("config/new.rb"), &edit("config/new.rb", None)).unwrap();
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 4);
     }
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use doctor::{
     mask::Mask,
     observation::{header, ObservedRequest, Repeat, RouteObservation},
+    profile::Profile,
     protocol::{Hello, ReplayResult, Request},
-    report::{Dropped, Sample, Why},
+    report::{Dropped, Sample, Spent, Why},
     route::is_id,
     statistics::median,
 };
@@ -16,15 +17,17 @@ use serde_json::Value;
 
 use super::{
     compressing::compressible,
+    driver::{Driver, RunError},
     fetching::Links,
     machine::Process,
     progress::left,
-    replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, RECORDED, STRANGERS},
-    run::{Driver, RunError},
+    replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, PROFILED, RECORDED, STRANGERS},
     samples::{is_visitors, RouteSamples, Samples},
+    visitors::{cookies, of_another_visitor, of_stranger},
 };
-use crate::shadow::{Shadow, ShadowError};
+use crate::origins::shadow::{Shadow, ShadowError};
 
+const MAX_ROUTES: usize = 8;
 /// How often a request is replayed here after the recording.
 const PASSES: f64 = 8.0;
 /// The sample is made smaller until all this takes no longer.
@@ -35,6 +38,12 @@ const MEASURED_TIMES: usize = 2;
 /// and with it the collections, that a worker has after a while (collections may come ten times as often then).
 const SETTLING_REQUESTS: usize = 300;
 const SETTLING: Duration = Duration::from_secs(5);
+/// A request that takes this long has its stack read, so many times if there is time for it, beside all others.
+/// Microseconds.
+const PROFILED_US: f64 = 2_000.0;
+const READINGS: u64 = 60;
+const PROFILING_ONE: Duration = Duration::from_millis(800);
+const PROFILING: Duration = Duration::from_secs(8);
 /// Requests that break their shadow, after which the run is given up.
 const MAX_BROKEN: usize = 5;
 
@@ -81,6 +90,8 @@ struct Controls {
     other: Option<Shadow>,
     recordings: Vec<Value>,
     broken: usize,
+    /// For profiles.
+    left: Duration,
 }
 
 /// Why a request is not gone on with.
@@ -110,7 +121,8 @@ type ObservedPair = (ObservedRequest, (DecodedAnswer, DecodedAnswer));
 impl Baseline {
     /// `is_live`: the samples are of visitors.
     pub fn measure(driver: &mut Driver, mut samples: Samples, is_live: bool) -> Result<Baseline, RunError> {
-        let mut controls = Controls { one: driver.shadow()?, other: None, recordings: Vec::new(), broken: 0 };
+        let mut controls =
+            Controls { one: driver.shadow()?, other: None, recordings: Vec::new(), broken: 0, left: PROFILING };
         let mut sample = Sample { live: is_live, ..Sample::default() };
         if !is_live && controls.redirect_to_https(driver, &samples) {
             samples.turn_to_https();
@@ -133,7 +145,7 @@ impl Baseline {
             process: Process::default(),
             links: Links::default(),
         };
-        let cookies = cookies(&recorded);
+        let cookies = cookies(recorded.iter().flat_map(|(_, requests)| requests).map(|one| &one.request));
         let mut to_come = total_us(&recorded) * PASSES;
         for (route, requests) in recorded {
             let mut of_route = Vec::new();
@@ -148,6 +160,9 @@ impl Baseline {
             }
             baseline.add(route, of_route);
         }
+        baseline.sample.spent = Spent::of(&baseline.observed);
+        // Trials take their time; this is known now.
+        baseline.sample.spent.iter().for_each(|one| driver.say(&one.to_string()));
         baseline.process = controls.one.pid().map(Process::of).unwrap_or_default();
         baseline.recordings = controls.recordings;
         Ok(baseline)
@@ -277,7 +292,7 @@ impl Controls {
 
     /// Times a request, compares it with the other control, and has it observed. The pair is for the mask.
     fn observe(&mut self, driver: &mut Driver, request: &Request, cookies: &[String]) -> Result<ObservedPair, Stop> {
-        let Controls { one, other: Some(other), .. } = self else {
+        let Controls { one, other: Some(other), left, .. } = self else {
             return Err(Stop::LeftOut(Why::Failed { error: "there is no second control".into() }));
         };
         driver.wait()?;
@@ -311,6 +326,10 @@ impl Controls {
             repeat.is_same_for_visitors = Some(false);
         }
         let watched = checked(replay(one, request, OBSERVED), is_live)?;
+        let profile = match first.wall_us >= PROFILED_US {
+            true => profiled(left, || Ok(checked(replay(one, request, PROFILED), is_live)?.profile))?,
+            false => Profile::default(),
+        };
         let of = |which: usize| median(&all.iter().map(|times| times[which]).collect::<Vec<_>>());
         let found = ObservedRequest {
             request: request.clone(),
@@ -325,56 +344,26 @@ impl Controls {
             observed_wall_us: watched.wall_us,
             allocated: first.allocated,
             evidence: watched.evidence.unwrap_or_default(),
+            profile,
             repeat,
         };
         Ok((found, (DecodedAnswer::new(first), DecodedAnswer::new(second))))
     }
 }
 
+/// Replays until the stack was read often enough, or the time for it is over.
+fn profiled(left: &mut Duration, mut replay: impl FnMut() -> Result<Option<Profile>, Stop>) -> Result<Profile, Stop> {
+    let mut profile = Profile::default();
+    let began = Instant::now();
+    while profile.readings < READINGS && began.elapsed() < PROFILING_ONE.min(*left) {
+        profile.add(replay()?.unwrap_or_default());
+    }
+    *left = left.saturating_sub(began.elapsed());
+    Ok(profile)
+}
+
 fn times(result: &ReplayResult) -> [f64; 3] {
     [result.wall_us, result.cpu_us, result.gc_us]
-}
-
-/// The same request of somebody else: without what says who its visitor is, or, if it says nothing, with the cookies of
-/// another. None: there are none.
-fn of_another_visitor(request: &Request, cookies: &[String]) -> Option<Request> {
-    let is_of_visitor = |name: &str| ["cookie", "authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
-    let mut another = Request { user: None, ..request.clone() };
-    another.headers.retain(|(name, _)| !is_of_visitor(name));
-    if another == *request {
-        another.headers.push(("cookie".into(), cookies.first()?.clone()));
-    }
-    Some(another)
-}
-
-/// The same request of a visitor who does not exist, and brings all that a visitor may bring: what the page depends on is
-/// asked for only if it may be there. The cookies that are known have other values.
-fn of_stranger(request: &Request, cookies: &[String]) -> Request {
-    const REPLACED: [&str; 8] = [
-        "cookie",
-        "authorization",
-        "user-agent",
-        "x-forwarded-for",
-        "x-real-ip",
-        "forwarded",
-        "accept-language",
-        "referer",
-    ];
-    let mut stranger = Request { user: None, ..request.clone() };
-    let own = stranger.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cookie")).map(|(_, value)| value);
-    let known = own.chain(cookies).flat_map(|value| value.split(';')).filter_map(|one| one.trim().split_once('='));
-    let mut brought: Vec<String> = known.map(|(name, _)| format!("{name}=paceline-stranger")).collect();
-    brought.extend(["session_id", "user_id", "remember_token"].map(|name| format!("{name}=paceline-stranger")));
-    stranger.headers.retain(|(name, _)| !REPLACED.iter().any(|one| name.eq_ignore_ascii_case(one)));
-    let fields = [
-        ("cookie", brought.join("; ")),
-        ("authorization", "Bearer paceline-stranger".into()),
-        ("user-agent", "paceline-stranger/1.0".into()),
-        ("x-forwarded-for", "203.0.113.77".into()),
-        ("accept-language", "x-stranger".into()),
-    ];
-    stranger.headers.extend(fields.map(|(name, value)| (name.to_owned(), value)));
-    stranger
 }
 
 fn checked(answered: Result<ReplayResult, ShadowError>, is_live: bool) -> Result<ReplayResult, Stop> {
@@ -400,7 +389,7 @@ fn refused(result: &ReplayResult, is_live: bool) -> Option<Why> {
     (result.status >= 500).then_some(Why::Status { status: result.status })
 }
 
-/// The same in words.
+/// Why a request is not for the sample, in words.
 pub fn left_out(result: &ReplayResult, is_live: bool) -> Option<String> {
     refused(result, is_live).as_ref().map(why)
 }
@@ -436,12 +425,6 @@ fn without_values(request: &Request) -> String {
     }
 }
 
-/// Cookies of the sample, for requests that have none.
-fn cookies(recorded: &[(RouteSamples, Vec<RecordedRequest>)]) -> Vec<String> {
-    let fields = recorded.iter().flat_map(|(_, requests)| requests).flat_map(|one| &one.request.headers);
-    fields.filter(|(name, _)| name.eq_ignore_ascii_case("cookie")).take(1).map(|(_, value)| value.clone()).collect()
-}
-
 fn total_us(recorded: &[(RouteSamples, Vec<RecordedRequest>)]) -> f64 {
     recorded.iter().flat_map(|(_, requests)| requests).map(|one| one.wall_us).sum()
 }
@@ -456,6 +439,15 @@ fn fit(recorded: &mut [(RouteSamples, Vec<RecordedRequest>)]) {
             None => return,
         }
     }
+}
+
+/// In the order of the candidate; all if it names none.
+pub fn touched<'a>(routes: &'a [Route], named: &[String]) -> Vec<&'a Route> {
+    let found: Vec<&Route> = match named.is_empty() {
+        true => routes.iter().collect(),
+        false => named.iter().filter_map(|name| routes.iter().find(|route| route.route == *name)).collect(),
+    };
+    found.into_iter().take(MAX_ROUTES).collect()
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use doctor::{
 };
 use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::{json, Value};
+use units::show_duration;
 
 use super::{
-    applying::{put_back, say},
     diagnosing::Target,
     source::{told, Server},
+    writing::{put_back, say},
 };
-use crate::{apps::attempts::REPLACED, observe::control::client::Failed, support::units::show_duration};
+use crate::{apps::attempts::REPLACED, server::control::client::Failed};
 
 /// Percent of the requests that the changed application gets first.
 const SHARE: u32 = 10;
@@ -39,7 +40,7 @@ pub fn command() -> String {
 /// A change that is written.
 pub struct Change<'a> {
     pub edits: &'a [FileEdit],
-    /// The same as a line of paceline.toml, if it is a setting: the server does not read the file again.
+    /// The change as a line of paceline.toml, if it is a setting: the server does not read the file again.
     pub settings: Option<&'a str>,
 }
 

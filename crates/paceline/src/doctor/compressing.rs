@@ -6,29 +6,18 @@ use doctor::{
     observation::{header, Compressible},
     protocol::{ReplayResult, Request},
     statistics::median,
-    verdict::{CompressedRoute, Outcome},
+    verdict::CompressedRoute,
 };
 use http::{header::CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, Method, Response};
 use http_body_util::BodyExt;
 use rustix::time::{clock_gettime, ClockId};
 
-use super::{
-    baseline::{Baseline, Route},
-    replaying::{line, MEASURED},
-    run::{Driver, RunError},
-    stop::Stop,
-    trying::touched,
-};
-use crate::{
-    content::{
-        body::ResponseBody,
-        compress::{self, CompressionRequest, Effort, Settings},
-    },
-    shadow::Shadow,
+use crate::content::{
+    body::ResponseBody,
+    compress::{self, CompressionRequest, Effort, Settings},
 };
 
-/// Pages of a route that are compressed, and how often each: the middle time counts.
-const MAX_OF_ROUTE: usize = 8;
+/// How often each page is compressed: the middle time counts.
 const TIMES: usize = 5;
 /// As without any setting.
 const SETTINGS: Settings = Settings { effort: Effort::Balanced, min: 1 << 10 };
@@ -40,7 +29,7 @@ const EVENTS: &str = "text/event-stream";
 
 /// A page, compressed.
 #[derive(Debug, PartialEq)]
-struct CompressedPage {
+pub struct CompressedPage {
     coding: String,
     before: u64,
     after: u64,
@@ -65,38 +54,8 @@ pub fn compressible(request: &Request, answer: &ReplayResult) -> Compressible {
     }
 }
 
-/// Compresses the pages of these routes. Err: the run can't go on.
-pub fn try_it(driver: &mut Driver, baseline: &Baseline, routes: &[String]) -> Result<Outcome, RunError> {
-    match measure(driver, baseline, routes) {
-        Ok(compression) => Ok(Outcome { compression, ..Outcome::default() }),
-        Err(Stop::Trial(why)) => Ok(Outcome { failure: Some(line(&why).into_owned()), ..Outcome::default() }),
-        Err(Stop::Run(error)) => Err(error),
-    }
-}
-
-fn measure(driver: &mut Driver, baseline: &Baseline, routes: &[String]) -> Result<Vec<CompressedRoute>, Stop> {
-    let mut shadow = driver.shadow()?;
-    shadow.load(&baseline.recordings)?;
-    let mut all = Vec::new();
-    for route in touched(&baseline.routes, routes) {
-        let pages = pages(driver, &mut shadow, route)?;
-        all.extend(mean(&route.route, route.share, &pages));
-    }
-    Ok(all)
-}
-
-fn pages(driver: &mut Driver, shadow: &mut Shadow, route: &Route) -> Result<Vec<CompressedPage>, Stop> {
-    let mut pages = Vec::new();
-    for known in route.requests.iter().take(MAX_OF_ROUTE) {
-        driver.wait()?;
-        let answer = driver.replaying.replay(shadow, &known.request, MEASURED)?;
-        pages.extend(compressed(&known.request, &answer));
-    }
-    Ok(pages)
-}
-
 /// None: the front would leave it as it is, whatever its type.
-fn compressed(request: &Request, answer: &ReplayResult) -> Option<CompressedPage> {
+pub fn compressed(request: &Request, answer: &ReplayResult) -> Option<CompressedPage> {
     let is_other_type = match compressible(request, answer) {
         Compressible::No => return None,
         Compressible::Yes => false,
@@ -125,7 +84,7 @@ fn length(body: ResponseBody) -> Option<u64> {
     Some(whole.to_bytes().len() as u64)
 }
 
-fn mean(route: &str, share: f64, pages: &[CompressedPage]) -> Option<CompressedRoute> {
+pub fn mean(route: &str, share: f64, pages: &[CompressedPage]) -> Option<CompressedRoute> {
     let first = pages.first()?;
     let of = |of: fn(&CompressedPage) -> f64| pages.iter().map(of).sum::<f64>() / pages.len() as f64;
     Some(CompressedRoute {

@@ -3,16 +3,13 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
-use doctor::{
-    observation::{Server as ServedByName, Settings},
-    protocol::Deliver,
-};
+use doctor::{observation::Server as ServedByName, protocol::Deliver};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{flock, open, FlockOperation, Mode, OFlags};
 use serde_json::json;
@@ -20,26 +17,25 @@ use unix_user::RunAs;
 
 use super::{
     application,
+    driver::{Driver, RunError},
     fetching::Listener,
     machine,
     progress::{plain, Progress},
     quiet::Quiet,
     replaying::Replaying,
-    run::{run, Driver, RunError, RunResult, Surroundings},
+    run::{run, RunResult, Surroundings},
     samples::Samples,
     source::{account, told, Server, Source},
     watching::{watch, WatchResult},
     DoctorError, Job, Place, ServedBy,
 };
 use crate::{
-    apps::{environment::Environment, found::StartableApp, tuned::Tuned},
-    config::{database_pool, Config, RubyTuning, SiteConfig},
+    apps::{environment::Environment, found::StartableApp},
+    config::{Config, RubyTuning, SiteConfig},
     observe::doctor_result::DoctorResult,
     support::{clock, idle_policy::make_idle},
 };
 
-/// Bytes of a config/database.yml that are read.
-const MAX_DATABASE: u64 = 64 << 10;
 /// Bytes of a Gemfile.lock that are read.
 const MAX_LOCK: u64 = 1 << 20;
 /// How a file that gzip has made begins.
@@ -67,8 +63,7 @@ pub struct Target {
 
 /// The exit status is that of the report.
 pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCode, DoctorError> {
-    let Job::Diagnose { watch, log, paths, except, rounds, only, json, when_busy, served_by, keep, within_pool } = job
-    else {
+    let Job::Diagnose { watch, log, paths, except, rounds, only, json, when_busy, served_by, keep } = job else {
         return Err(DoctorError::Wrong("nothing to diagnose".into()));
     };
     let requests = RequestSource { watch, log, paths, except };
@@ -82,27 +77,20 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
             let progress = Progress::new(&target.name);
             let (samples, watched) = requests.of_server(&server, &target, &progress)?;
             let puma_config = target.site.as_ref().and_then(machine::puma_config);
-            let threads_max = if within_pool { pool(&target) } else { None };
             let WatchResult { answered, pids, fault_rate, worker_memory } = watched;
-            // A server of an older version says nothing of it.
-            let tuned: Tuned = serde_json::from_value(answered["tuned"].clone()).unwrap_or_default();
             let around = Surroundings {
                 site: target.name.clone(),
                 server: named(served_by, &target.root),
                 machine: machine::machine(&pids, fault_rate),
                 queue: machine::queue(&answered),
                 listeners: Listener::all(&answered),
-                settings: Box::new(move |process| Settings {
-                    threads_max,
-                    ..machine::settings(&answered, process, worker_memory, puma_config)
-                }),
+                settings: Box::new(move |process| machine::settings(&answered, process, worker_memory, puma_config)),
                 only,
                 rounds,
             };
             let replaying = Replaying::new(clock, deliver(served_by));
             let mut driver =
-                Driver::new(Source::Live(server), replaying, progress, target.site.clone(), Quiet::new(!when_busy))
-                    .beside(&tuned);
+                Driver::new(Source::Live(server), replaying, progress, target.site.clone(), Quiet::new(!when_busy));
             let found = run(&mut driver, samples, around)?;
             (target, found)
         }
@@ -168,7 +156,7 @@ pub fn find(
     config: Option<&Config>,
     wanted: Option<&str>,
 ) -> Result<(Server, Target), DoctorError> {
-    use crate::observe::control::client::Failed;
+    use crate::server::control::client::Failed;
     let mut server = Server { socket: socket.to_owned(), site: String::new(), run_as: RunAs::own() };
     let wish = json!({ "site": wanted });
     let found = server.ask("POST", "/doctor/find", Some(&wish)).map_err(|failed| {
@@ -188,18 +176,6 @@ pub fn find(
     let site = site.filter(|site| site.root.canonicalize().is_ok_and(|path| path == root));
     let target = Target { name: server.site.clone(), root, run_as: server.run_as.clone(), site };
     Ok((server, target))
-}
-
-/// Connections to the database that a worker of the target may open. None: it has no config/database.yml. 0: the file does
-/// not tell.
-fn pool(target: &Target) -> Option<u32> {
-    let file = target.root.join("config/database.yml");
-    let text = match unix_user::read(&target.run_as, &file, MAX_DATABASE) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return None,
-        read => read.ok().and_then(|bytes| String::from_utf8(bytes).ok()),
-    };
-    let pool = target.site.as_ref().zip(text).and_then(|(site, text)| database_pool::pool_of(&text, site));
-    Some(pool.and_then(|pool| u32::try_from(pool).ok()).unwrap_or(0))
 }
 
 /// One doctor at a time looks at an application.
@@ -339,17 +315,6 @@ mod tests {
         };
         assert_eq!([routes("a.log").unwrap(), routes("a.log.1.gz").unwrap()], [["GET /beers"], ["GET /beers"]]);
         assert_eq!(routes("empty.log").unwrap_err().to_string(), "the log is empty");
-    }
-
-    #[test]
-    fn no_more_threads_than_connections() {
-        let of = |files: &[(&str, &str)]| {
-            let folder = Folder::with(files);
-            let site = SiteConfig::with_defaults(&folder.0, "production");
-            pool(&Target { name: "shop".into(), root: folder.0.clone(), run_as: RunAs::own(), site: Some(site) })
-        };
-        let of_pool = |pool: &str| of(&[("config/database.yml", format!("production:\n  pool: {pool}\n").as_str())]);
-        assert_eq!((of(&[]), of_pool("7"), of_pool("<%= Shop.connections %>")), (None, Some(7), Some(0)));
     }
 
     #[test]

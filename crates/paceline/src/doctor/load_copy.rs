@@ -18,17 +18,17 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::{
-    run::{Driver, RunError},
+    driver::{Driver, RunError},
     source::{NoShadow, Source},
     stop::Stop,
 };
 use crate::{
-    apps::{
-        concurrency::{running, Concurrency, INTERVAL},
-        memory_usage::Memory,
+    apps::concurrency::{running, Concurrency, INTERVAL},
+    observe::memory_usage::Memory,
+    origins::{
+        shadow::{LineError, Shadow, ShadowError},
+        workers::dispatch::queue::{WorkerId, WorkerLoad, YOUNG},
     },
-    shadow::{LineError, Shadow, ShadowError},
-    workers::dispatch::queue::{WorkerId, WorkerLoad, YOUNG},
 };
 
 /// Channels of one process: each is a thread there, and a descriptor here.

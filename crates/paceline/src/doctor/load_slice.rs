@@ -9,13 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use doctor::{
-    protocol::{LoadRequest, LoadResult},
-    random::Random,
-};
+use doctor::protocol::{LoadRequest, LoadResult};
+use fastrand::Rng;
 
 use super::load_copy::LoadCopy;
-use crate::shadow::ShadowError;
+use crate::origins::shadow::ShadowError;
 
 /// Which requests come, by their shares.
 pub struct Mix {
@@ -34,8 +32,8 @@ impl Mix {
         Mix { up_to: up_to.collect() }
     }
 
-    fn draw(&self, random: &mut Random) -> usize {
-        let part = random.part();
+    fn draw(&self, random: &mut Rng) -> usize {
+        let part = random.f64();
         self.up_to.partition_point(|up_to| *up_to <= part).min(self.up_to.len().saturating_sub(1))
     }
 }
@@ -80,7 +78,7 @@ struct Visit {
 /// `seed`: of the pages' order.
 pub fn serve(copy: &mut LoadCopy, mix: &Mix, visitors: usize, length: Length, seed: u64) -> Result<Slice, ShadowError> {
     let began = Instant::now();
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let (mut waiting, mut under_way) = (VecDeque::new(), HashMap::new());
     let (mut measured, mut slice) = (BTreeMap::new(), Slice::default());
     let mut came = 0;

@@ -16,10 +16,10 @@ use doctor::{
 
 use super::{
     baseline::{named, Baseline},
+    driver::{Driver, RunError},
     load_copy::LoadCopy,
     load_slice::{serve, Length, Mix, Slice},
     replaying::line,
-    run::{Driver, RunError},
     stop::Stop,
 };
 

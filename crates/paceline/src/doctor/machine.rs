@@ -7,11 +7,9 @@ use doctor::observation::{Machine, Queue, Settings};
 use serde_json::Value;
 
 use crate::{
-    apps::{
-        memory_usage::{self, Memory},
-        tuning::jemalloc,
-    },
+    apps::tuning::jemalloc,
     config::SiteConfig,
+    observe::memory_usage::{self, Memory},
     support::pressure::pressure,
 };
 

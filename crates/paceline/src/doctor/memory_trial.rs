@@ -16,16 +16,16 @@ use doctor::{
 
 use super::{
     baseline::{named, Baseline, Route},
+    driver::{Driver, RunError},
     load_copy::LoadCopy,
     load_slice::{serve, Length, Mix, Slice},
     load_trial::{figures, weighed},
     machine::allocator,
     replaying::line,
-    run::{Driver, RunError},
     source::Source,
     stop::Stop,
 };
-use crate::{apps::environment::Environment, shadow::ShadowError};
+use crate::{apps::environment::Environment, origins::shadow::ShadowError};
 
 /// Pairs of copies.
 const PAIRS: usize = 3;

@@ -6,14 +6,16 @@
 //! (the order of a run), `baseline` (the application as it is), `trying` (one change), `replaying` (one replay);
 //! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load); `memory_trial` (another
 //! allocator); `compressing` (pages as the front would compress them);
-//! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::shadow`);
+//! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::origins::shadow`);
 //! `quiet`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
 
 mod applying;
 mod baseline;
 mod canary;
+mod compress_trial;
 mod compressing;
 mod diagnosing;
+mod driver;
 mod fetching;
 mod load_copy;
 mod load_slice;
@@ -29,7 +31,9 @@ mod samples;
 mod source;
 mod stop;
 mod trying;
+mod visitors;
 mod watching;
+mod writing;
 
 use std::{
     path::{Path, PathBuf},
@@ -83,8 +87,6 @@ pub enum Job {
         served_by: ServedBy,
         /// For `apply` and the dashboard.
         keep: bool,
-        /// No more threads than connections to the database are tried: what it finds is done without a human.
-        within_pool: bool,
     },
     /// Write the line of the advice with this number, and try it live.
     Apply(usize, CanaryWish),
@@ -113,7 +115,7 @@ pub fn main(wish: Wish) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum DoctorError {
     #[error(transparent)]
-    Run(#[from] run::RunError),
+    Run(#[from] driver::RunError),
     #[error("{}: {error}", file.display())]
     File { file: PathBuf, error: std::io::Error },
     #[error("{0}")]

@@ -20,7 +20,7 @@ use unix_user::RunAs;
 use crate::{
     apps::{environment::Environment, found::StartableApp, generation::start_frame, spawn},
     config::SiteConfig,
-    workers::protocol::{
+    origins::workers::protocol::{
         failed::failure,
         frame::{self, kind, Raw},
     },

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use units::age;
+
 /// A line that only tells how far it is comes as often as this.
 const OFTEN: Duration = Duration::from_secs(5);
 
@@ -38,10 +40,7 @@ impl Progress {
 
 /// As ` (1 min 20 s left)`.
 pub fn left(time: Duration) -> String {
-    match time.as_secs_f64().ceil() as u64 {
-        seconds @ 0..=89 => format!(" ({seconds} s left)"),
-        seconds => format!(" ({} min {} s left)", seconds / 60, seconds % 60),
-    }
+    format!(" ({} left)", age(time.as_secs_f64().ceil() as u64))
 }
 
 /// Without control characters: names come from an application, and a terminal obeys some.

@@ -48,7 +48,7 @@ impl Quiet {
         self.wait_while(look, say)
     }
 
-    /// The same while no copy of ours is at work: only what happens during a pause counts, since they have just been.
+    /// Waits while no copy of ours is at work: only what happens during a pause counts, since they have just been.
     pub fn wait_at_rest(&mut self, say: &dyn Fn(&str)) -> Result<(), BusyMachine> {
         let began = Instant::now();
         self.wait_while(|| (began.elapsed(), busy_during(PAUSE)), say)
@@ -95,7 +95,7 @@ impl Quiet {
     }
 }
 
-/// The same of a pause alone.
+/// How busy the machine was during a pause.
 fn busy_during(pause: Duration) -> Option<Load> {
     let watch = PressureWatch::begin();
     std::thread::sleep(pause);

@@ -12,7 +12,7 @@ use doctor::{
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use super::fetching::Link;
-use crate::shadow::{Shadow, ShadowError};
+use crate::origins::shadow::{Shadow, ShadowError};
 
 /// Bytes of a body that is decoded; a larger one is compared as it is.
 const MAX_DECODED: u64 = 16 << 20;
@@ -29,6 +29,8 @@ pub struct Manner {
     pub is_timed: bool,
     /// By a made-up visitor: what is asked of the visitor is told.
     pub is_strangers: bool,
+    /// Its stack is read meanwhile.
+    pub is_profiled: bool,
 }
 
 /// Measured, and compared with others of the same seed.
@@ -39,6 +41,7 @@ pub const MEASURED: Manner = Manner {
     outbound: Outbound::Replay,
     is_timed: false,
     is_strangers: false,
+    is_profiled: false,
 };
 /// Measured more exactly: in turn with another shadow.
 pub const TIMED: Manner = Manner { is_timed: true, ..MEASURED };
@@ -47,6 +50,7 @@ pub const OTHERWISE: Manner = Manner { is_second_later: true, seed: 43, ..MEASUR
 pub const RECORDED: Manner = Manner { outbound: Outbound::Record, ..MEASURED };
 pub const STRANGERS: Manner = Manner { is_strangers: true, ..MEASURED };
 pub const OBSERVED: Manner = Manner { observe: true, ..MEASURED };
+pub const PROFILED: Manner = Manner { is_profiled: true, ..MEASURED };
 
 /// What all replays of a run have in common.
 pub struct Replaying {
@@ -86,9 +90,21 @@ impl Replaying {
     ) -> Result<ReplayResult, ShadowError> {
         let id = self.next;
         self.next += 1;
-        let Manner { observe, seed, outbound, is_second_later, is_timed: warm, is_strangers: stranger } = manner;
+        let Manner { observe, seed, outbound, is_second_later, .. } = manner;
+        let Manner { is_timed: warm, is_strangers: stranger, is_profiled: profile, .. } = manner;
         let clock = self.clock + f64::from(u8::from(is_second_later));
-        shadow.replay(Replay { id, request: request.clone(), observe, clock, seed, outbound, deliver, warm, stranger })
+        shadow.replay(Replay {
+            id,
+            request: request.clone(),
+            observe,
+            clock,
+            seed,
+            outbound,
+            deliver,
+            warm,
+            stranger,
+            profile,
+        })
     }
 }
 

@@ -5,7 +5,8 @@
 use std::{collections::HashMap, io};
 
 use bench::Replay;
-use doctor::{protocol::Request, random::Random, route::label};
+use doctor::{protocol::Request, route::label};
+use fastrand::Rng;
 use serde_json::Value;
 
 /// Requests of one route, and of all routes.
@@ -152,7 +153,7 @@ fn collect<'a>(targets: impl Iterator<Item = (&'a str, u64)>, host: &str) -> Sam
         routes[place].requests += count;
         routes[place].targets.push((target, count));
     }
-    let mut random = Random(routes.len() as u64);
+    let mut random = Rng::with_seed(routes.len() as u64);
     let chosen = routes.into_iter().map(|LogRoute { route, requests, targets }| {
         let targets = choose(targets, &mut random);
         (route, requests, targets.into_iter().map(|target| anonymous(target, host)).collect())
@@ -161,10 +162,10 @@ fn collect<'a>(targets: impl Iterator<Item = (&'a str, u64)>, host: &str) -> Sam
 }
 
 /// Some of the targets, the frequent ones with a better chance (A-ES: Efraimidis, Spirakis 2006).
-fn choose<'a>(targets: Vec<(&'a str, u64)>, random: &mut Random) -> Vec<&'a str> {
+fn choose<'a>(targets: Vec<(&'a str, u64)>, random: &mut Rng) -> Vec<&'a str> {
     let mut keyed: Vec<(f64, &str)> = targets
         .into_iter()
-        .map(|(target, count)| (random.part().max(f64::MIN_POSITIVE).powf(1.0 / count.max(1) as f64), target))
+        .map(|(target, count)| (random.f64().max(f64::MIN_POSITIVE).powf(1.0 / count.max(1) as f64), target))
         .collect();
     keyed.sort_by(|one, other| other.0.total_cmp(&one.0));
     keyed.into_iter().take(MAX_OF_ROUTE).map(|(_, target)| target).collect()

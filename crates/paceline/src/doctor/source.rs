@@ -12,8 +12,8 @@ use super::preloader::Preloader;
 use crate::{
     apps::environment::Environment,
     config::SiteConfig,
-    observe::control::client::{self, Failed},
-    shadow::{Shadow, ShadowError, ShadowSocket},
+    origins::shadow::{Shadow, ShadowError, ShadowSocket},
+    server::control::client::{self, Failed},
     support::idle_policy::make_idle,
 };
 
@@ -58,7 +58,7 @@ impl Server {
         client::ask(&self.socket, method, target, body)
     }
 
-    /// The same where the answer may take as long as `patience`.
+    /// Asks where the answer may take as long as `patience`.
     pub fn ask_patiently(&self, method: &str, target: &str, body: &Value, patience: Duration) -> Result<Value, Failed> {
         client::ask_patiently(&self.socket, method, target, Some(body), patience)
     }

@@ -1,7 +1,7 @@
 //! Why a trial is not gone on with: by itself, or with the whole run. It never decides that.
 
-use super::{run::RunError, source::NoShadow};
-use crate::shadow::ShadowError;
+use super::{driver::RunError, source::NoShadow};
+use crate::origins::shadow::ShadowError;
 
 /// Why a trial has no result.
 pub enum Stop {

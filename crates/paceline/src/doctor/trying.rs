@@ -14,23 +14,19 @@ use doctor::{
 use serde_json::Value;
 
 use super::{
-    baseline::{left_out, named, Baseline, Route},
-    compressing,
+    baseline::{left_out, named, touched, Baseline},
+    compress_trial,
+    driver::{Driver, RunError},
     load_trial::{self, LoadChange},
     memory_trial::{self, MemoryChange},
     replaying::{line, DecodedAnswer, MEASURED, TIMED},
-    run::{Driver, RunError},
     source::Source,
     stop::Stop,
 };
-use crate::{
-    apps::{environment::Environment, memory_usage::Memory},
-    shadow::Shadow,
-};
+use crate::{apps::environment::Environment, observe::memory_usage::Memory, origins::shadow::Shadow};
 
 /// Requests and routes of a trial, at most.
 const MAX_REQUESTS: usize = 16;
-const MAX_ROUTES: usize = 8;
 /// The requests are chosen so that so many rounds take no longer than this.
 const BUDGET: Duration = Duration::from_secs(40);
 const BUDGET_ROUNDS: f64 = 9.0;
@@ -83,7 +79,7 @@ pub fn try_it(
         Trial::Memory { ref env, load } => {
             return memory_trial::try_it(driver, baseline, &MemoryChange { env, load }, rounds);
         }
-        Trial::Compression => return compressing::try_it(driver, baseline, &candidate.routes),
+        Trial::Compression => return compress_trial::try_it(driver, baseline, &candidate.routes),
         _ => {}
     }
     let mut routes = choose(baseline, candidate);
@@ -299,15 +295,6 @@ fn choose<'a>(baseline: &'a Baseline, candidate: &Candidate) -> Vec<RouteTrial<'
     chosen
 }
 
-/// In the order of the candidate; all if it names none.
-pub fn touched<'a>(routes: &'a [Route], named: &[String]) -> Vec<&'a Route> {
-    let found: Vec<&Route> = match named.is_empty() {
-        true => routes.iter().collect(),
-        false => named.iter().filter_map(|name| routes.iter().find(|route| route.route == *name)).collect(),
-    };
-    found.into_iter().take(MAX_ROUTES).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use doctor::{
@@ -318,7 +305,11 @@ mod tests {
     };
 
     use super::{
-        super::{baseline::KnownRequest, fetching::Links, machine::Process},
+        super::{
+            baseline::{KnownRequest, Route},
+            fetching::Links,
+            machine::Process,
+        },
         *,
     };
 

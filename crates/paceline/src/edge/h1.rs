@@ -24,13 +24,12 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::{
     content::body::ResponseBody,
-    front::{
-        drain::{Readiness, Stop},
-        Front,
-    },
+    exchange::{self, incoming::LeftUnread, Connection},
     request::{
-        exchange::{self, Connection},
-        incoming::LeftUnread,
+        front::{
+            drain::{Readiness, Stop},
+            Front,
+        },
         pipeline::{self, Link},
     },
 };

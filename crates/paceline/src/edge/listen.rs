@@ -131,7 +131,7 @@ pub fn given(owned: OwnedFd) -> io::Result<Listener> {
 }
 
 impl Listener {
-    /// The same socket for another thread.
+    /// The socket for another thread.
     pub fn try_clone(&self) -> io::Result<Listener> {
         Ok(match self {
             Listener::Tcp(listener) => Listener::Tcp(listener.try_clone()?),

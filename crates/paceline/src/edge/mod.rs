@@ -1,11 +1,10 @@
-//! Between the network and a request: listening sockets, admission, the PROXY protocol, TLS and its certificates,
+//! Between the network and a request: listening sockets, the PROXY protocol, TLS and its certificates,
 //! HTTP/1.1 and HTTP/2.
 
 // What a client or a worker sends must never end in a panic.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod acme;
-pub mod admission;
 pub mod h1;
 pub mod h2;
 pub mod listen;

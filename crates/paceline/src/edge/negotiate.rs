@@ -10,15 +10,10 @@ use tokio::{
 
 use crate::{
     config::{CertificatePair, Config, Listening, ProxyProtocol},
-    edge::{
-        admission::Pass,
-        h1, h2, proxy_protocol,
-        sniff::PeekedStream,
-        tls::{self, CertificateStore},
-    },
-    front::{drain::Stop, Front},
-    request::exchange::Connection,
-    support::clock,
+    edge::{h1, h2, proxy_protocol, sniff::PeekedStream, tls},
+    exchange::Connection,
+    request::front::{drain::Stop, Front},
+    support::{admission::Pass, certificate_store::CertificateStore, clock},
 };
 
 /// For the end of a connection that was only a handshake.

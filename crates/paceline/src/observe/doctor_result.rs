@@ -17,6 +17,8 @@ use crate::support::private_file;
 /// Bytes of a result that is read. A usual one has some 100 KB.
 const MAX_RESULT: u64 = 4 << 20;
 const FILE: &str = "doctor.json";
+/// Letters of a folder in the name of a file.
+const MAX_NAME: usize = 200;
 /// Increased when an older Paceline can't read the result.
 const FORMAT: u32 = 1;
 
@@ -54,7 +56,7 @@ impl DoctorResult {
     pub fn save(&self, run_as: &RunAs) -> io::Result<PathBuf> {
         let bytes = serde_json::to_vec(self)?;
         let mut failure = io::Error::from(ErrorKind::NotFound);
-        for place in places(&self.root, &self.site, run_as) {
+        for place in places(&self.root, run_as) {
             match place.write(&bytes) {
                 Ok(()) => return Ok(place.file),
                 Err(error) => failure = io::Error::new(error.kind(), format!("{}: {error}", place.file.display())),
@@ -64,8 +66,8 @@ impl DoctorResult {
     }
 
     /// The newest result of the application in `root`.
-    pub fn load(root: &Path, site: &str, run_as: &RunAs) -> Result<DoctorResult, LoadError> {
-        newest(&places(root, site, run_as), root)
+    pub fn load(root: &Path, run_as: &RunAs) -> Result<DoctorResult, LoadError> {
+        newest(&places(root, run_as), root)
     }
 }
 
@@ -73,7 +75,7 @@ fn newest(places: &[Place], root: &Path) -> Result<DoctorResult, LoadError> {
     let (mut found, mut failure) = (None::<DoctorResult>, None);
     for place in places {
         match place.load() {
-            // In the user's folder another application of the same name may have left one.
+            // In the user's folder one of another application may have the same name.
             Ok(result) if place.is_shared && result.root != root => {}
             Ok(result) if found.as_ref().is_none_or(|before| before.at < result.at) => found = Some(result),
             Ok(_) | Err(LoadError::Missing) => {}
@@ -91,18 +93,24 @@ struct Place {
     is_shared: bool,
 }
 
-fn places(root: &Path, site: &str, run_as: &RunAs) -> Vec<Place> {
+fn places(root: &Path, run_as: &RunAs) -> Vec<Place> {
     let tmp = root.join("tmp");
     let of_app = tmp.is_dir().then(|| tmp.join("paceline"));
     let of_app = of_app.map(|folder| Place { file: folder.join(FILE), run_as: run_as.clone(), is_shared: false });
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home);
-    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
     let of_user = state.map(|state| {
-        let name = format!("doctor-{}.json", site.chars().map(safe).collect::<String>());
-        Place { file: state.join("paceline").join(name), run_as: RunAs::own(), is_shared: true }
+        let file = state.join("paceline").join(name_of_user(root));
+        Place { file, run_as: RunAs::own(), is_shared: true }
     });
     of_app.into_iter().chain(of_user).collect()
+}
+
+/// By the application's whole path: several folders may have one name.
+fn name_of_user(root: &Path) -> String {
+    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
+    let folder: Vec<char> = root.to_string_lossy().chars().map(safe).collect();
+    format!("doctor-{}.json", folder[folder.len().saturating_sub(MAX_NAME)..].iter().collect::<String>())
 }
 
 impl Place {
@@ -169,6 +177,13 @@ mod tests {
         assert_eq!(load().unwrap().at, 1.0, "of a release that was there before");
         write(&shared, &result(APP, 2.0));
         assert_eq!(load().unwrap(), result(APP, 2.0));
+    }
+
+    #[test]
+    fn folders_of_one_name_have_files_of_their_own() {
+        let names = ["/srv/a/shop", "/srv/b/shop"].map(|root| name_of_user(Path::new(root)));
+        assert_eq!(names, ["doctor-_srv_a_shop.json", "doctor-_srv_b_shop.json"]);
+        assert!(name_of_user(Path::new(&"/deep".repeat(100))).len() < 255);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use doctor::random::Random;
+use fastrand::Rng;
 use parking_lot::Mutex;
 
 use crate::support::clock;
@@ -120,7 +120,7 @@ struct Watch {
     kept: usize,
     /// Of all methods.
     requests: usize,
-    random: Random,
+    random: Rng,
 }
 
 impl Reservoir {
@@ -190,7 +190,7 @@ impl Watch {
             observed,
             places,
             kept: 0,
-            random: Random(clock::now()),
+            random: Rng::with_seed(clock::now()),
         }
     }
 
@@ -201,7 +201,7 @@ impl Watch {
         *gc = gc.saturating_add(times.gc);
         if waits.len() < MAX_WAITS {
             waits.push(times.queue);
-        } else if let Some(wait) = waits.get_mut(self.random.below(self.requests)) {
+        } else if let Some(wait) = waits.get_mut(self.random.usize(..self.requests)) {
             *wait = times.queue;
         }
     }
@@ -228,7 +228,7 @@ impl Watch {
         seen.times.gc = seen.times.gc.saturating_add(times.gc);
         // Each request of a route is kept with the same probability (Vitter's algorithm R).
         let full = seen.kept.len() >= seen.capacity;
-        let slot = if full { self.random.below(seen.requests as usize) } else { seen.kept.len() };
+        let slot = if full { self.random.usize(..seen.requests as usize) } else { seen.kept.len() };
         if slot >= seen.capacity {
             return;
         }
@@ -247,7 +247,7 @@ impl Watch {
     /// Drops any one of the route with the most samples. What is left of them is a uniform sample still.
     fn make_room(&mut self) {
         let Some(largest) = self.observed.routes.iter_mut().max_by_key(|route| route.kept.len()) else { return };
-        let dropped = self.random.below(largest.kept.len());
+        let dropped = self.random.usize(..largest.kept.len());
         largest.kept.swap_remove(dropped);
         largest.capacity = largest.kept.len();
         self.kept -= 1;

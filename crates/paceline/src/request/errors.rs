@@ -11,23 +11,23 @@ use std::{
 };
 
 use http::{header, request::Parts, HeaderValue, Response, StatusCode};
+use units::show_duration;
 
 use crate::{
-    apps::incidents::Failed,
     content::{body::ResponseBody, static_files},
-    front::Front,
-    request::{
-        exchange::Exchange,
+    exchange::{
         incoming::{LeftUnread, Unread},
-        pages,
-        route::Site,
+        Exchange,
     },
-    support::units::show_duration,
-    upstream,
-    workers::{
-        dispatch::{origin::Unavailable, queue::Refused, Failure, RetryRefusal},
-        protocol::frame::AppError,
+    observe::incidents::Failed,
+    origins::{
+        upstream,
+        workers::{
+            dispatch::{origin::Unavailable, queue::Refused, Failure, RetryRefusal},
+            protocol::frame::AppError,
+        },
     },
+    request::{front::Front, pages, route::Site},
 };
 use http_guard::{
     guard::SLOW_BODY,
@@ -40,7 +40,7 @@ type Answer = Response<ResponseBody>;
 
 /// Seconds after which a client that found the queue full may try again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
-/// The same for a crawler: those that know the field come back later, and slow down.
+/// Seconds for a crawler: those that know the field come back later, and slow down.
 const CRAWLERS_RETRY_AFTER: HeaderValue = HeaderValue::from_static("30");
 
 /// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
@@ -49,10 +49,12 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, mut re
         let raised = response.extensions_mut().remove::<Arc<AppError>>();
         let failed = raised.as_deref().map(failed_by).unwrap_or_default();
         remember(site, head, exchange, Failed { status: response.status().as_u16(), ..failed });
-        if let Some(error) = raised.filter(|_| site.shows_details()) {
+        if let Some(error) = raised {
             exchange.note = Some(format!("raised {}", error.class));
-            let raised = RaisedError::of(site, head, exchange, error);
-            response.extensions_mut().insert(PageOfFiles::Advice(Arc::new(raised)));
+            if site.shows_details() {
+                let raised = RaisedError::of(site, head, exchange, error);
+                response.extensions_mut().insert(PageOfFiles::Advice(Arc::new(raised)));
+            }
         }
     }
     let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
@@ -177,16 +179,7 @@ impl RaisedError {
     }
 
     fn failure(&self) -> startup_report::Failure {
-        let AppError { class, message, file, line, backtrace, cause, detail } = AppError::clone(&self.error);
-        startup_report::Failure::Exception {
-            class,
-            message,
-            file: (!file.is_empty()).then(|| file.into()),
-            line: line.parse().ok(),
-            backtrace,
-            cause: Some(cause),
-            detail: Some(detail),
-        }
+        AppError::clone(&self.error).into()
     }
 
     fn suggestion(&self, failure: &startup_report::Failure, read_as: &RunAs) -> Option<Suggestion> {

@@ -25,23 +25,15 @@ use crate::{
         compress,
         live_reload::{self, PageRequest},
     },
-    front::Front,
+    exchange::{access_log, http2_message, spans::spans, Exchange, Head},
     observe::{
         in_flight::{Client, Step},
         log::{AccessLogFormat, Name},
         metrics::{CrawlerOutcome, Kind, RequestOutcome},
-        traces,
     },
-    request::{
-        access_log, access_rules,
-        exchange::{Exchange, Head},
-        http2_message, https_only, private,
-        route::Site,
-        rules::Target,
-        server_timing,
-    },
+    origins::workers::dispatch::expectations::label,
+    request::{access_rules, front::Front, https_only, private, route::Site, rules::Target, server_timing},
     support::clock,
-    workers::dispatch::expectations::label,
 };
 
 /// How a response is sent, by its request.
@@ -153,7 +145,7 @@ pub fn conclude(front: &Front, exchange: &mut Exchange) {
     let route = || label(head.method.as_str(), head.uri.path());
     if let (Some(tracer), Some(context)) = (&front.tracer, exchange.trace.filter(|trace| trace.sampled)) {
         let route = (exchange.kind == Kind::App).then(route);
-        tracer.tell(traces::spans(&context, head, exchange, exchange.ending, route));
+        tracer.tell(spans(&context, head, exchange, exchange.ending, route));
     }
     if let Some(counters) = exchange.counters.get().filter(|counters| !counters.spans.is_empty()) {
         if let Some(said) = front.outbound_advice.of(counters, exchange.timeline.total(), route) {

@@ -7,7 +7,7 @@ use http::{header, HeaderMap, HeaderName};
 
 use crate::{
     config::TrustedProxies,
-    request::exchange::{Client, Connection},
+    exchange::{Client, Connection},
 };
 use http_guard::strict;
 

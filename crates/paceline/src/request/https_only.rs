@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-use crate::{content::body::ResponseBody, request::exchange::Client};
+use crate::{content::body::ResponseBody, exchange::Client};
 use http_guard::host;
 
 /// The redirect to the same address over https. `port`: of our own TLS listener, for clients that speak with us

@@ -10,10 +10,11 @@ use crate::{
     caching::{auto::AutoCache, SiteCache},
     config::{AppKind, SiteConfig},
     content::{live_reload::LiveReload, static_files::Folder},
+    exchange::{crawlers::Crawlers, rate_limit::RateLimits},
     observe::metrics,
-    request::{auth::Gate, crawlers::Crawlers, maintenance::Maintenance, rate_limit::RateLimits, rules::Rules},
+    origins::upstream::Upstream,
+    request::{auth::Gate, maintenance::Maintenance, rules::Rules},
     support::site_files::SiteFiles,
-    upstream::Upstream,
 };
 
 /// A site with what serves it.

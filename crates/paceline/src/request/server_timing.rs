@@ -3,11 +3,10 @@
 
 use http::HeaderMap;
 
-use super::{
-    exchange::{Client, Exchange},
-    outbound_advice::CALLS,
+use crate::{
+    exchange::{outbound_advice::CALLS, Client, Exchange},
+    support::clock::Micros,
 };
-use crate::support::clock::Micros;
 
 /// Spans that `paceline bench` shows.
 const PARTS: [&str; 3] = ["sql", "views", CALLS];
@@ -57,7 +56,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::request::exchange::{Connection, Counters, Timeline};
+    use crate::exchange::{Connection, Counters, Timeline};
 
     fn exchange() -> Exchange {
         let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };

@@ -6,8 +6,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::{
-    edge::{listen::Listener, negotiate as accepted, negotiate::ConnectionSetup},
-    front::{drain::Stop, Front},
+    edge::{
+        listen::Listener,
+        negotiate::{self as accepted, ConnectionSetup},
+    },
+    request::front::{drain::Stop, Front},
     support::{near_timer, signal_mask, time_slice},
 };
 

@@ -14,9 +14,8 @@ use tokio::runtime::Handle;
 use super::{rolling, thread_with_loop};
 use crate::{
     cluster::OwnFront,
-    front::Front,
     observe::log::Name,
-    request::{maintenance::Notice, route::Site},
+    request::{front::Front, maintenance::Notice, route::Site},
 };
 
 /// How long the first visitor waits for what the others have decided, if Valkey is slow.

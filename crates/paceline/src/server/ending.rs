@@ -7,6 +7,7 @@ use std::{
 };
 
 use rustix::process::{kill_process, Pid, Signal};
+use units::show_duration;
 
 use super::{
     cluster, live_reload, notify,
@@ -15,13 +16,13 @@ use super::{
 };
 use crate::{
     apps::worker_process::Grace,
-    front::{drain::DrainControl, Front},
+    exchange::tunnel,
     observe::{
         in_flight::{Client, Step, EXCHANGES},
         log::Name,
     },
-    request::tunnel,
-    support::{clock, signal_mask, units::show_duration},
+    request::front::{drain::DrainControl, Front},
+    support::{clock, signal_mask},
 };
 
 /// What Ruby processes get to end after the last request.
@@ -39,7 +40,7 @@ const CHANCE: Duration = Duration::from_secs(1);
 
 /// What those get who are being answered on the control socket.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
-/// The same where nobody waits for the end.
+/// What a client has that is idle, where nobody waits for the end.
 const LONG_CHANCE: Duration = Duration::from_secs(10);
 
 /// How it ends.

@@ -6,8 +6,8 @@ use std::io;
 use super::{opening::ListenerError, pidfile::PidfileError};
 use crate::{
     edge::{acme::StorageError, tls::own::OwnCertificateError},
-    observe::control::ControlError,
     request::rules::passwords::PasswordFileError,
+    server::control::ControlError,
 };
 
 /// Why nothing is served.

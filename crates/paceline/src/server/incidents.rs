@@ -6,9 +6,11 @@ use std::sync::Arc;
 use jiff::{tz::TimeZone, Timestamp};
 
 use crate::{
-    apps::incidents::Incidents,
     config::Config,
-    observe::log::{Log, Name},
+    observe::{
+        incidents::Incidents,
+        log::{Log, Name},
+    },
 };
 
 /// Lines of the log that are looked through for those about a site.

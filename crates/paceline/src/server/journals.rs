@@ -15,10 +15,12 @@ use tokio::task::JoinHandle;
 
 use super::site_thread::SiteThread;
 use crate::{
-    apps::incidents::{Incident, Incidents, Kind},
     caching::auto::{self, is_journal, AutoCache, Memory, Mode, Notice, Policy, Setup, Tell, NAME},
     config::SiteConfig,
-    observe::log::{self, Log},
+    observe::{
+        incidents::{Incident, Incidents, Kind},
+        log::{self, Log},
+    },
     support::{
         clock,
         private_socket::{self, NoSocket, SocketFile},

@@ -3,6 +3,7 @@
 
 mod accept;
 mod cluster;
+pub mod control;
 mod ending;
 mod error;
 pub mod handover;
@@ -17,10 +18,12 @@ mod passwords;
 mod pidfile;
 mod popular;
 mod rolling;
+pub mod scheduling;
 mod sign_on;
 mod signals;
 mod site_thread;
 mod sites;
+pub mod sso_check;
 mod supervisor;
 mod survey;
 mod upgrading;
@@ -53,23 +56,19 @@ use crate::{
     apps::reaper::Reaper,
     config::Config,
     content::spool,
-    edge::{
-        acme::Keeper,
-        admission::Connections,
-        h1,
-        tls::{self, CertificateStore},
-    },
-    front::{drain, ConnectionSlots, Front, UpgradeError, UpgradeOutcome},
+    edge::{acme::Keeper, h1, tls},
     observe::{
-        control::Control,
         log::{Log, Name},
         metrics::Metrics,
         traces::Tracer,
     },
-    request::rules,
-    scheduling::Scheduling,
-    support::{buffer_memory, signal_mask},
-    workers::dispatch::queue::Depth,
+    origins::workers::dispatch::queue::Depth,
+    request::{
+        front::{drain, ConnectionSlots, Front, UpgradeError, UpgradeOutcome},
+        rules,
+    },
+    server::{control::Control, scheduling::Scheduling},
+    support::{admission::Connections, buffer_memory, certificate_store::CertificateStore, signal_mask},
 };
 
 /// What tasks beside the event loop get to end.

@@ -16,7 +16,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{apps::attempts::Outcome, front::Front, support::clock};
+use crate::{apps::attempts::Outcome, request::front::Front, support::clock};
 
 /// How often the manager is asked for patience while applications boot, and for how much: more than until the next
 /// time.

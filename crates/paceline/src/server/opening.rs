@@ -7,16 +7,19 @@ use cache::record::checksum;
 
 use super::handover::Inheritance;
 use crate::{
-    caching::{Cache, CookieFile, Disk},
+    caching::{Cache, Disk},
     cluster::Cluster,
     config::{Bind, CacheDisk, Config, Listening, ProxyProtocol},
     edge::{
         listen::{self, Listener, Unbound},
         negotiate::ConnectionSetup,
-        tls::{AcceptorError, CertificateStore, Proof},
+        tls::AcceptorError,
     },
     observe::log::{Log, Name},
-    support::state_folder,
+    support::{
+        certificate_store::{CertificateStore, Proof},
+        state_folder,
+    },
 };
 use startup_report::{Failure, StartupReport, Step};
 
@@ -91,7 +94,7 @@ fn told(unbound: &Unbound, config: &Config) -> String {
     text
 }
 
-/// The same socket for another thread.
+/// The socket for another thread.
 pub fn shared((listener, entrance): &BoundListener) -> std::io::Result<BoundListener> {
     Ok((listener.try_clone()?, entrance.clone()))
 }
@@ -125,15 +128,11 @@ pub fn cache(config: &Config, log: &Log, inheritance: Option<&mut Inheritance>) 
             None => Ok(Arc::new(Cache::new(config.cache_size))),
         }
     };
-    let cache = match (inheritance, &config.cache_disk) {
-        (Some(inheritance), disk) => inheritance.cache(config.cache_size, disk.as_ref(), open)?,
-        (None, Some(disk)) => open(disk)?,
-        (None, None) => Arc::new(Cache::new(config.cache_size)),
-    };
-    let log = log.clone();
-    let file = config.cache_learned.as_deref().map(CookieFile::new);
-    cache.keep_cookies(file, Arc::new(move |line| log.event(Name::Cache, line)))?;
-    Ok(cache)
+    match (inheritance, &config.cache_disk) {
+        (Some(inheritance), disk) => inheritance.cache(config.cache_size, disk.as_ref(), open),
+        (None, Some(disk)) => open(disk),
+        (None, None) => Ok(Arc::new(Cache::new(config.cache_size))),
+    }
 }
 
 /// This front as a member of its cluster. None: it is alone. `inherited`: the place of the front whose cache goes on here.

@@ -14,12 +14,13 @@ use super::{leaving, site_thread::SiteThread};
 use crate::{
     config::SiteConfig,
     support::{
+        account_share::AccountShare,
         clock,
         private_socket::{self, SocketFile},
     },
 };
-use egress::{Clock, Egress, Surroundings};
-use unix_user::RunAs;
+use egress::{Clock, Egress, Share, Surroundings, WithRights};
+use unix_user::{acting, RunAs};
 
 /// What calls need to know of this server.
 const SURROUNDINGS: Surroundings = Surroundings {
@@ -79,7 +80,7 @@ impl Outbound {
         let mut asking = OutboundTask {
             path,
             run_as: run_as.clone(),
-            egress: Egress::new(policy, SURROUNDINGS),
+            egress: Egress::new(policy, SURROUNDINGS, share(run_as), rights(run_as)),
             open: None,
             tried: Instant::now(),
             thread,
@@ -105,6 +106,17 @@ impl Outbound {
     }
 }
 
+fn share(run_as: &RunAs) -> Share {
+    let of = AccountShare::of(run_as);
+    Share { callers: of.connections.clone(), upstreams: of.upstreams.clone(), heads: of.heads.clone() }
+}
+
+/// A call may name files of certificates: root reads none of them for an account.
+fn rights(run_as: &RunAs) -> Option<WithRights> {
+    let run_as = run_as.clone();
+    run_as.account().is_some().then(|| -> WithRights { Box::new(move |read: &mut dyn FnMut()| acting(&run_as, read)) })
+}
+
 impl OutboundTask {
     fn is_at(&self, path: &Path, run_as: &RunAs) -> bool {
         self.path == path && self.run_as == *run_as
@@ -117,7 +129,8 @@ impl OutboundTask {
         let Ok((listener, file)) = private_socket::listen(&self.path, &self.run_as, false) else { return };
         let _within = self.thread.enter();
         let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-        self.open = Some((file, self.thread.event_loop().spawn(egress::serve(listener, self.egress.clone()))));
+        let serving = egress::serve(listener, self.egress.clone());
+        self.open = Some((file, self.thread.event_loop().spawn(serving)));
     }
 
     fn stop(&mut self) {

@@ -173,7 +173,12 @@ mod tests {
     /// A process called `name`, in the current directory.
     fn running(name: &str) -> std::process::Child {
         use std::os::unix::process::CommandExt;
-        std::process::Command::new("sleep").arg0(name).arg("600").spawn().unwrap()
+        let process = std::process::Command::new("sleep").arg0(name).arg("600").spawn().unwrap();
+        // The kernel has its words a little later than its program.
+        while std::fs::read(format!("/proc/{}/cmdline", process.id())).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        process
     }
 
     #[test]

@@ -12,7 +12,7 @@ use cache::{
 };
 use http::{header, StatusCode, Uri};
 
-use crate::{apps::ready_check::Page, front::Front};
+use crate::{apps::ready_check::Page, request::front::Front};
 
 /// The most requested first, `most` at most. Looks through all that is kept.
 pub fn of_site(server: &Weak<Front>, site: &str, most: usize) -> Vec<Page> {

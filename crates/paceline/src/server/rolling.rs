@@ -9,17 +9,16 @@ use std::{
 
 use ::cluster::{RestartOrder, RestartProgress, RestartState};
 use tokio::sync::oneshot;
+use units::show_duration;
 
 use crate::{
     apps::{
-        actor::restart::Wish,
-        app::{App, Order},
+        app::App,
         attempts::{Cause, Outcome},
+        orders::{Order, Wish},
     },
-    front::Front,
     observe::metrics::{Kind, Snapshot},
-    request::route::Site,
-    support::units::show_duration,
+    request::{front::Front, route::Site},
 };
 
 /// So many failed answers are none yet, and so much more than before is as before.

@@ -10,7 +10,7 @@ use crate::{
     config::{Config, SiteConfig},
     observe::log::{Log, Name},
     request::auth::{Gate, Way},
-    sso_check,
+    server::sso_check,
     support::clock,
 };
 

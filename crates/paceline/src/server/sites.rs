@@ -22,11 +22,11 @@ use super::{
 };
 use crate::{
     apps::{
-        actor::{restart::Wish, Popular},
-        app::{App, Order, State},
+        actor::Popular,
+        app::App,
         attempts::{Cause, Outcome},
+        orders::{Order, State, Wish},
         reaper::Reaper,
-        tuner,
         worker_process::Grace,
     },
     caching::{
@@ -35,9 +35,11 @@ use crate::{
     },
     config::{AppKind, Config, SiteConfig},
     content::static_files::Folder,
-    front::Front,
     observe::log::{Log, Name},
-    request::route::{Routes, Site},
+    request::{
+        front::Front,
+        route::{Routes, Site},
+    },
     support::site_files::SiteFiles,
 };
 use unix_user::RunAs;
@@ -272,7 +274,6 @@ impl Sites {
             if let Some(auto_cache) = &auto_cache {
                 app.order(Order::Report(Reporter::new(auto_cache.clone())));
             }
-            tuner::begin(&app, self.server.config.control.path.as_ref(), &self.reaper, &self.server.log);
             if !site.on_demand {
                 app.order(Order::Start);
             }
@@ -322,7 +323,7 @@ impl Sites {
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
         let settings = site.cache.clone()?;
         let (cache, log) = (self.server.cache.clone(), self.server.log.of(&site.name));
-        Some(Arc::new(SiteCache::new(cache, settings, &site.name, log)))
+        Some(Arc::new(SiteCache::new(cache, settings, log)))
     }
 
     /// That an application runs as root is said once, where nobody has asked for it.

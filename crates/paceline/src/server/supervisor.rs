@@ -24,10 +24,15 @@ use super::{
     ServerEnd, StartError,
 };
 use crate::{
-    apps::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
+    apps::{
+        attempts::Cause,
+        orders::{Order, Wish},
+        reaper::Reaper,
+    },
     config::Bind,
-    front::{drain, sampling, Front, UpgradeOutcome, ADOPTED},
-    observe::{control::Control, log::Name},
+    observe::log::Name,
+    request::front::{drain, sampling, Front, UpgradeOutcome, ADOPTED},
+    server::control::Control,
     support::buffer_memory,
 };
 

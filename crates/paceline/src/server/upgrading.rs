@@ -15,8 +15,9 @@ use super::{
 use crate::{
     apps::reaper::Reaper,
     edge::listen,
-    front::{Front, UpgradeError, UpgradeOutcome},
-    observe::{control::Control, log::Name},
+    observe::log::Name,
+    request::front::{Front, UpgradeError, UpgradeOutcome},
+    server::control::Control,
 };
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, UpgradeError>> + Send>>;

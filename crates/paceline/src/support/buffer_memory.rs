@@ -41,7 +41,7 @@ impl Budget {
         Some(BufferLease { budget: self, bytes })
     }
 
-    /// The same bytes, which count until the last reference to them is gone. Err: there is no room for them.
+    /// These bytes, which count until the last reference to them is gone. Err: there is no room for them.
     pub fn hold(&'static self, bytes: Bytes) -> Result<Bytes, Bytes> {
         match self.take(bytes.len()) {
             Some(held) => Ok(Bytes::from_owner(CountedBytes { bytes, _held: held })),

@@ -1,7 +1,10 @@
-//! Small things that many rooms need: clocks, units, counters, memory that is accounted for, private
-//! sockets, files that change, how busy the machine is.
+//! Small things that many rooms need: clocks, counters, memory that is accounted for, private
+//! sockets, files that change, how busy the machine is, how many connections there are, certificates.
 
+pub mod account_share;
+pub mod admission;
 pub mod buffer_memory;
+pub mod certificate_store;
 pub mod clock;
 pub mod file_watch;
 pub mod idle_policy;
@@ -16,5 +19,4 @@ pub mod stall;
 pub mod state_folder;
 pub mod tick;
 pub mod time_slice;
-pub mod units;
 pub mod wall_timer;

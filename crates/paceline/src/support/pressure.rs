@@ -6,7 +6,7 @@ use std::{fs, time::Instant};
 /// Percent of the last ten seconds in which a process waited for a processor (/proc/pressure/cpu, "some"). A shadow has
 /// the lowest priority and waits first, so that its own waiting is a sign, too.
 const MAX_CPU: f64 = 25.0;
-/// The same of memory.
+/// Percent of them in which a process waited for memory.
 const MAX_MEMORY: f64 = 5.0;
 /// Where the kernel tells no pressure: processes that run or want to, for each processor.
 const MAX_LOAD: f64 = 1.2;

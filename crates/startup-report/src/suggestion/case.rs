@@ -2,7 +2,7 @@
 //! It never decides anything.
 
 use super::Surroundings;
-use crate::{place::Root, Failure, StartupReport};
+use crate::{phrases, place::Root, Failure, StartupReport};
 use std::path::Path;
 
 /// One thing that was said to be wrong: the exception, its cause, or one the app printed before it ended.
@@ -71,8 +71,44 @@ impl Case<'_> {
         self.root.short(path)
     }
 
-    /// `RAILS_ENV=production bin/rails db:migrate`
-    pub fn rails(&self, task: &str) -> String {
+    /// The app runs where its developers work on it.
+    pub fn is_development(&self) -> bool {
+        matches!(self.report.environment.as_str(), "development" | "")
+    }
+
+    /// What to check of a file that is missing.
+    pub fn name_of_file(&self) -> &'static str {
+        match self.is_development() {
+            true => "its name",
+            false => "its name, and that it was deployed",
+        }
+    }
+
+    /// Where a gem that the Gemfile seems to lack may be.
+    pub fn or_group(&self) -> String {
+        match self.is_development() {
+            true => String::new(),
+            false => format!(", or has it only in a group that {} does not load", self.report.environment),
+        }
+    }
+
+    /// What the exception was raised because of, in its words.
+    pub fn cause(&self) -> Option<&str> {
+        let Some(Failure::Exception { cause, .. }) = &self.report.failure else { return None };
+        cause.as_deref().filter(|cause| !cause.is_empty())
+    }
+
+    /// The exception came through code of this file, whose name is enough.
+    pub fn came_through(&self, file: &str) -> bool {
+        let Some(Failure::Exception { backtrace, .. }) = &self.report.failure else { return false };
+        backtrace.iter().any(|frame| frame.contains(file))
+    }
+
+    /// `RAILS_ENV=production bin/rails db:migrate`. None: the app has no tasks.
+    pub fn rails(&self, task: &str) -> Option<String> {
+        if !self.is_rails() && !self.has("Rakefile") {
+            return None;
+        }
         let variable = if self.is_rails() { "RAILS_ENV" } else { "RACK_ENV" };
         let program = match () {
             () if self.has("bin/rails") => "bin/rails",
@@ -83,14 +119,14 @@ impl Case<'_> {
         };
         // Plain Rack apps with ActiveRecord or Sequel have tasks of their own, by custom of this name.
         let task = if !self.is_rails() && task == "db:prepare" { "db:migrate" } else { task };
-        format!("{}{program} {task}", self.environment(variable))
+        Some(format!("{}{program} {task}", self.environment(variable)))
     }
 
     /// `RAILS_ENV=production ` or, in development, nothing.
     pub fn environment(&self, variable: &str) -> String {
-        match self.report.environment.as_str() {
-            "development" | "" => String::new(),
-            environment => format!("{variable}={} ", shell(environment)),
+        match self.is_development() {
+            true => String::new(),
+            false => format!("{variable}={} ", shell(&self.report.environment)),
         }
     }
 
@@ -102,14 +138,20 @@ impl Case<'_> {
             Some(detail) if !detail.is_empty() => format!("{message}\n{detail}"),
             _ => message.clone(),
         };
-        let mut symptoms = vec![Symptom { class: class.clone(), message, file: file.clone(), line: *line }];
-        if let Some((class, message)) =
-            cause.as_deref().filter(|cause| !cause.is_empty()).and_then(|cause| cause.split_once(": "))
-        {
-            symptoms.push(Symptom { class: class.into(), message: message.into(), file: None, line: None });
-        }
-        if class == "SystemExit" {
+        let told = Symptom { class: class.clone(), message, file: file.clone(), line: *line };
+        let exits = class == "SystemExit";
+        let mut symptoms = if exits { Vec::new() } else { vec![told.clone()] };
+        let causes = phrases::causes(cause.as_deref()).filter_map(|cause| cause.split_once(": "));
+        symptoms.extend(causes.map(|(class, message)| Symptom {
+            class: class.into(),
+            message: message.into(),
+            file: None,
+            line: None,
+        }));
+        // A process that exits has printed its reason, or there is none to read.
+        if exits {
             symptoms.extend(self.printed_symptoms());
+            symptoms.push(told);
         }
         symptoms
     }

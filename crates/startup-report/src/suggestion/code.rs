@@ -22,15 +22,21 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
 fn syntax(s: &Symptom, case: &Case) -> Option<Suggestion> {
     // `/srv/app/x.rb:12: syntax error, ...`
     let said = s.message.lines().find_map(|line| {
-        let (file, rest) = line.split_once(".rb:")?;
+        let (file, end, rest) = [".rb", ".erb"].iter().find_map(|end| {
+            let (file, rest) = line.split_once(&format!("{end}:"))?;
+            Some((file, end, rest))
+        })?;
         let number: u32 = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
-        Some((PathBuf::from(format!("{}.rb", file.trim().trim_start_matches("--> "))), number))
+        Some((PathBuf::from(format!("{}{end}", file.trim().trim_start_matches("--> "))), number))
     });
     let (file, line) = match (&s.file, s.line) {
         (Some(file), Some(line)) => (file.clone(), line),
         _ => said?,
     };
     let name = case.below_root(&file);
+    if name.ends_with(".erb") {
+        return Suggestion::say(format!("Ruby can't read the template {name}: look at line {line} and above it. The usual reason is a missing or extra `end`, bracket or quote."));
+    }
     let end = s.says_any(&["end-of-input", "expected an `end`", "unexpected `end'", "unexpected end,"]);
     let hint = if end {
         " The usual reason is a missing or extra `end`, bracket or quote, often well above that line."
@@ -62,7 +68,7 @@ fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
     if let Some(constant) = s.after("uninitialized constant ", &[' ', '\n', '(']) {
         let text = format!("Nothing defines {constant}{place}. Check its spelling, and that its file is required or in an autoloaded folder.");
         return match case.is_rails() {
-            true => Suggestion::run(text, case.rails("zeitwerk:check")),
+            true => Suggestion::with(text, case.rails("zeitwerk:check")),
             false => Suggestion::say(text),
         };
     }
@@ -87,7 +93,6 @@ fn meant(message: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::{for_request, suggest_with, testing::*};
-    use crate::Failure;
 
     #[test]
     #[rustfmt::skip]
@@ -109,21 +114,22 @@ mod tests {
 
     #[test]
     fn a_cause_that_is_known_speaks_before_a_vague_exception() {
-        let Failure::Exception { class, message, file, line, backtrace, .. } =
-            exception("NameError", "uninitialized constant X")
-        else {
-            return;
-        };
-        let failure = Failure::Exception {
-            class,
-            message,
-            file,
-            line,
-            backtrace,
-            cause: Some("PG::ConnectionBad: Connection refused".into()),
-            detail: None,
-        };
-        check(suggest_with(&report("test", failure), &RAILS), "PostgreSQL", "systemctl start postgresql", "cause");
+        let cause = "PG::ConnectionBad: Connection refused";
+        for cause in [cause, &format!("RuntimeError: no settings\ncaused by {cause}")] {
+            let failure = exception_of("NameError", "uninitialized constant X", cause);
+            check(suggest_with(&report("test", failure), &RAILS), "PostgreSQL", "systemctl start postgresql", cause);
+        }
+    }
+
+    #[test]
+    fn a_template_that_can_not_be_read_is_named() {
+        let failure = exception_of(
+            "ActionView::SyntaxErrorInTemplate",
+            "Encountered a syntax error while rendering template: check <% if true %>",
+            "SyntaxError: /srv/app/app/views/beers/show.html.erb:4: syntax error, unexpected end-of-input",
+        );
+        let text = "the template app/views/beers/show.html.erb: look at line 4";
+        check(for_request(&report("development", failure), &RAILS), text, "-", "a template");
     }
 
     #[test]

@@ -18,10 +18,16 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
     if !is_database(s) {
         return None;
     }
-    let kind = kind(s);
+    // Rails says in its own words what the driver has said with all its facts.
+    let mut told = s.clone();
+    if let Some(cause) = case.cause().filter(|_| s.class.starts_with("ActiveRecord::")) {
+        told.message = format!("{}\n{cause}", s.message);
+    }
+    let (s, kind) = (&told, kind(&told));
     settings(s, case)
         .or_else(|| missing(s, case))
         .or_else(|| tables(s, case))
+        .or_else(|| pool(s, case))
         .or_else(|| access(s, kind, case))
         .or_else(|| unreachable(s, kind, case))
         .or_else(|| sqlite(s, case))
@@ -55,6 +61,10 @@ fn kind(s: &Symptom) -> Kind {
 
 /// config/database.yml itself.
 fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    if s.says("does not specify adapter") {
+        let section = &case.report.environment;
+        return Suggestion::say(format!("The section `{section}` of config/database.yml has no `adapter` (sqlite3, postgresql, mysql2, trilogy): add it, or `url`."));
+    }
     if s.is(&["ActiveRecord::AdapterNotSpecified"])
         || s.says("database is not configured for")
         || s.says("` database is not configured")
@@ -62,7 +72,7 @@ fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return Suggestion::say(format!("config/database.yml has no section `{}`: add one.", case.report.environment));
     }
     if let Some(adapter) = unknown_adapter(s) {
-        let text = format!("No gem of the bundle provides the adapter{adapter} of config/database.yml. Rails' own are sqlite3, postgresql, mysql2 and trilogy; check the spelling, or add the gem of the adapter to the Gemfile.");
+        let text = format!("No gem of the bundle provides the adapter{adapter} of config/database.yml (or DATABASE_URL). Rails' own are sqlite3, postgresql, mysql2 and trilogy; check the spelling, or add the gem of the adapter to the Gemfile.");
         return Suggestion::say(text);
     }
     let unread = s.says_any(&[
@@ -114,13 +124,20 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .or_else(|| s.after("database \"", &['"']))
         .or_else(|| s.after("We could not find your database: ", &[' ']).map(|name| name.trim_end_matches('.')));
     let name = name.map(|name| format!("The database {name}")).unwrap_or_else(|| "The app's database".into());
-    Suggestion::run(
+    Suggestion::with(
         format!("{name} does not exist. If its name in {} is right, create the database and its tables.", file(case)),
         case.rails("db:prepare"),
     )
 }
 
 fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    // PostgreSQL names the table, too.
+    if s.says_any(&["no such column", "UndefinedColumn", "Unknown column"]) {
+        return Suggestion::with(
+            "The database lacks a column that the app expects: probably a migration has not run.",
+            case.rails("db:migrate"),
+        );
+    }
     let table = s
         .after("no such table: ", &[':', ' ', '\''])
         .or_else(|| s.after("relation \"", &['"']))
@@ -129,20 +146,21 @@ fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let absent = s.says_any(&["no such table", "UndefinedTable", "doesn't exist", "Could not find table"])
         || s.says("relation \"") && s.says("does not exist");
     if let Some(table) = table.filter(|_| absent) {
-        return Suggestion::run(
+        return Suggestion::with(
             format!("The database has no table {table}: the database is new, or its migrations have not run."),
             case.rails("db:prepare"),
         );
     }
-    let column = s.says_any(&["no such column", "UndefinedColumn", "Unknown column"]);
-    column
-        .then(|| {
-            Suggestion::run(
-                "The database lacks a column that the app expects: probably a migration has not run.",
-                case.rails("db:migrate"),
-            )
-        })
-        .flatten()
+    None
+}
+
+/// Connections that Rails hands out itself.
+fn pool(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    if s.is(&["ActiveRecord::ConnectionTimeoutError"]) {
+        return Suggestion::say(format!("All database connections of this process are in use. `pool` in {} must be at least the number of threads of a worker (`paceline -t`), and larger if the code starts threads of its own.", file(case)));
+    }
+    let undefined = s.is(&["ActiveRecord::ConnectionNotDefined"]) || s.says("No connection pool for");
+    undefined.then(|| Suggestion::say("The code asks for a database before it is told which one: it runs before Rails is initialized, or `establish_connection` or `connects_to` lacks this database or role.")).flatten()
 }
 
 fn access(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
@@ -153,18 +171,24 @@ fn access(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
             format!("sudo -u postgres createuser --createdb {}", super::case::shell(role)),
         );
     }
+    if let Some(thing) = s.after("permission denied for ", &['\n']) {
+        return Suggestion::say(format!(
+            "The user of {file} may not use the {thing}: GRANT it to that user, or connect as the owner."
+        ));
+    }
     if !s.says_any(&[
         "Access denied",
         "authentication failed",
         "Peer authentication",
         "no password supplied",
-        "permission denied for",
+        "with your username/password",
     ]) {
         return None;
     }
     let user = s
         .after("for user '", &['\''])
         .or_else(|| s.after("for user \"", &['"']))
+        .or_else(|| s.after("username/password, username: ", &['.']))
         .map(|user| format!(" the user {user}"))
         .unwrap_or_else(|| " this user".into());
     let server = if kind == Kind::Postgres {
@@ -216,7 +240,8 @@ fn unreachable(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
         Kind::Mysql => ("MySQL (or MariaDB)", "mariadb"),
         _ => ("The database server", ""),
     };
-    let wanted = host.map(|host| format!(" at {host}")).unwrap_or_default();
+    let port = s.after("\", port ", &[' ']).map(|port| format!(", port {port}")).unwrap_or_default();
+    let wanted = host.map(|host| format!(" at {host}{port}")).unwrap_or_default();
     let text = format!(
         "{name} does not answer{wanted}: it is not running, or `host` and `port` in {} point elsewhere.",
         file(case)
@@ -232,7 +257,7 @@ fn sqlite(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let user = case.seen.user();
     match () {
         () if s.says_any(&["unable to open database file", "CantOpen"]) => {
-            Suggestion::run(format!("SQLite can't open the file from {}: the file or its folder is missing, or {user} may not write there.", file(case)), case.rails("db:prepare"))
+            Suggestion::with(format!("SQLite can't open the file from {}: the file or its folder is missing, or {user} may not write there.", file(case)), case.rails("db:prepare"))
         }
         () if s.says_any(&["readonly database", "ReadOnly"]) => {
             let folder = if case.has("storage") { "storage" } else { "db" };
@@ -255,7 +280,7 @@ fn file(case: &Case) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::*;
+    use super::super::{suggest_with, testing::*};
 
     #[test]
     #[rustfmt::skip]
@@ -270,6 +295,7 @@ mod tests {
             (&RAILS, "ActiveRecord::StatementInvalid", "Could not find table 'beers'", "no table beers", prepare),
             (&RAILS, "ActiveRecord::StatementInvalid", "PG::UndefinedTable: ERROR:  relation \"beers\" does not exist", "no table beers", prepare),
             (&RAILS, "ActiveRecord::StatementInvalid", "Mysql2::Error: Table 'shop.beers' doesn't exist", "no table shop.beers", prepare),
+            (&RACK, "SQLite3::SQLException", "no such table: beers", "its migrations have not run", "-"),
             (&BUNDLED, "SQLite3::SQLException", "no such table: beers", "no table beers", "RACK_ENV=production bundle exec rake db:migrate"),
             (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::SQLException: no such column: hops", "column", "RAILS_ENV=production bin/rails db:migrate"),
             (&RAILS, "PG::ConnectionBad", "connection to server at \"127.0.0.1\", port 5432 failed: Connection refused", "PostgreSQL does not answer at 127.0.0.1", "systemctl start postgresql"),
@@ -282,7 +308,13 @@ mod tests {
             (&RAILS, "Mysql2::Error::ConnectionError", "Access denied for user 'shop'@'localhost' (using password: NO)", "MySQL refuses the user shop", "-"),
             (&RAILS, "PG::ConnectionBad", "FATAL:  password authentication failed for user \"shop\"", "PostgreSQL refuses the user shop", "-"),
             (&RAILS, "PG::ConnectionBad", "FATAL:  role \"shop\" does not exist", "no user shop", "sudo -u postgres createuser --createdb shop"),
+            (&RAILS, "ActiveRecord::DatabaseConnectionError", "There is an issue connecting to your database with your username/password, username: shop.", "refuses the user shop", "-"),
+            (&RAILS, "ActiveRecord::StatementInvalid", "PG::UndefinedColumn: ERROR:  column \"hops\" of relation \"beers\" does not exist", "column", "RAILS_ENV=production bin/rails db:migrate"),
+            (&RAILS, "ActiveRecord::StatementInvalid", "PG::InsufficientPrivilege: ERROR:  permission denied for table beers", "may not use the table beers", "-"),
+            (&RAILS, "ActiveRecord::ConnectionTimeoutError", "could not obtain a connection from the pool within 5.000 seconds", "`pool` in config/database.yml", "-"),
+            (&RAILS, "ActiveRecord::ConnectionNotEstablished", "No connection pool for 'ActiveRecord::Base' found.", "before it is told which one", "-"),
             (&RAILS, "ActiveRecord::AdapterNotSpecified", "The `production` database is not configured for the `production` environment.", "no section `production`", "-"),
+            (&RAILS, "ActiveRecord::AdapterNotSpecified", "database configuration does not specify adapter", "`production` of config/database.yml has no `adapter`", "-"),
             (&RAILS, "LoadError", "Could not load the 'sqlite4' Active Record adapter. Ensure that the adapter is spelled correctly in config/database.yml", "adapter sqlite4 of config/database.yml", "-"),
             (&RAILS, "ActiveRecord::AdapterNotFound", "Database configuration specifies nonexistent 'sqlite4' adapter. Available adapters are: mysql2.", "adapter sqlite4 of config/database.yml", "-"),
             (&RAILS, "LoadError", "Error loading the 'postgresql' Active Record adapter. Missing a gem it depends on? pg is not part of the bundle.", "not in the Gemfile", "bundle add pg"),
@@ -294,5 +326,17 @@ mod tests {
         ] {
             row(machine, class, message, text, command);
         }
+    }
+
+    /// Rails 7 says in its own words what the driver says with all its facts.
+    #[test]
+    fn the_driver_knows_more_than_rails() {
+        let failure = exception_of(
+            "ActiveRecord::DatabaseConnectionError",
+            "There is an issue connecting to your database with your username/password, username: shop.",
+            "PG::ConnectionBad: connection to server at \"127.0.0.1\", port 5432 failed: FATAL:  role \"shop\" does not exist",
+        );
+        let command = "sudo -u postgres createuser --createdb shop";
+        check(suggest_with(&report("production", failure), &RAILS), "no user shop", command, "role");
     }
 }

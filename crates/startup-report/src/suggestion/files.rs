@@ -14,9 +14,11 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
         "Errno::EROFS" => read_only(s, case),
         "Errno::ENOSPC" | "Errno::EDQUOT" => full(s, case),
         "Errno::EMFILE" | "Errno::ENFILE" => Suggestion::run("The process ran out of file descriptors: raise the limit where Paceline is started (LimitNOFILE= in systemd).", "ulimit -n 65536"),
-        "Errno::ENOMEM" | "NoMemoryError" => super::process::out_of_memory(),
+        "Errno::ENOMEM" | "NoMemoryError" => Suggestion::run("The machine (or the container's limit) has no memory left. Use fewer workers (`-w 1`) or more memory, unless the code has asked for very much at once.", "free -m"),
         "Errno::EISDIR" | "Errno::ENOTDIR" => Suggestion::say(format!("{} is a folder where the app expects a file, or a file where it expects a folder.", named(s, case))),
         "Psych::SyntaxError" | "Psych::BadAlias" | "Psych::AliasesNotEnabled" | "Psych::AnchorNotDefined" | "Psych::DisallowedClass" => yaml(s, case),
+        // Rails' config_for.
+        _ if s.says("Could not load configuration. No such file - ") => missing(s, case),
         _ if s.says("YAML syntax error") => yaml(s, case),
         _ => None,
     }
@@ -37,7 +39,8 @@ fn named(s: &Symptom, case: &Case) -> String {
 }
 
 fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    let place = s.place(case).map(|place| format!(" {place} reads it.")).unwrap_or_default();
+    let by = |does: &str| s.place(case).map(|place| format!(" {place} {does} it.")).unwrap_or_default();
+    let place = by("reads");
     let Some(path) = path_of(s) else {
         return Suggestion::say(format!("A file that the app needs is missing.{place}"));
     };
@@ -45,7 +48,8 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
     // A program that was to be run has no slash and no ending.
     if !path.contains(['/', '.']) && !s.says("rb_sysopen") {
         return Suggestion::say(format!(
-            "The app runs the program `{path}`, which is not installed or not on the PATH.{place}"
+            "The app runs the program `{path}`, which is not installed or not on the PATH.{}",
+            by("runs")
         ));
     }
     if let Some(end) =
@@ -62,11 +66,11 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         && ["log", "tmp", "storage", "db"].iter().any(|top| folder.starts_with(top))
     {
         return Suggestion::run(
-            format!("{name} can't be created because the folder {folder} is missing.{place}"),
+            format!("{name} can't be created because the folder {folder} is missing.{}", by("opens")),
             format!("mkdir -p {}", shell(&folder)),
         );
     }
-    Suggestion::say(format!("{name} is missing. Check its name, and that it was deployed.{place}"))
+    Suggestion::say(format!("{name} is missing. Check {}.{place}", case.name_of_file()))
 }
 
 /// Also for the front's own work.
@@ -79,7 +83,7 @@ pub fn forbidden(path: Option<&str>, case: &Case) -> Option<Suggestion> {
     };
     if path.contains("bind(2)") {
         return Suggestion::run(
-            format!("{user} may not listen there: ports below 1024 need the capability cap_net_bind_service."),
+            "The server may not listen there: ports below 1024 need the capability cap_net_bind_service.",
             "paceline -p 3000",
         );
     }
@@ -147,7 +151,8 @@ mod tests {
             (&RAILS, "Errno::ENOENT", "No such file or directory @ rb_sysopen - /srv/app/config/mail.yml", "config/mail.yml is missing", "-"),
             (&EXAMPLE, "Errno::ENOENT", "No such file or directory @ rb_sysopen - config/mail.yml", "There is an example: copy and adapt it", "cp config/mail.yml.sample config/mail.yml"),
             (&RAILS, "Errno::ENOENT", "No such file or directory @ rb_sysopen - /srv/app/log/production.log", "folder log is missing", "mkdir -p log"),
-            (&RAILS, "Errno::ENOENT", "No such file or directory - node", "the program `node`", "-"),
+            (&RAILS, "Errno::ENOENT", "No such file or directory - node", "the program `node`, which is not installed or not on the PATH. config/x.rb:7 runs it.", "-"),
+            (&EXAMPLE, "RuntimeError", "Could not load configuration. No such file - /srv/app/config/mail.yml", "There is an example", "cp config/mail.yml.sample config/mail.yml"),
             (&RAILS, "Errno::EACCES", "Permission denied @ rb_sysopen - /srv/app/log/production.log", "deploy, the account that runs the app, may not open log/production.log, which belongs to root", "sudo chown -R deploy log"),
             (&RAILS, "Errno::EACCES", "Permission denied @ rb_sysopen - /etc/shop.key", "/etc/shop.key, which belongs to root", "ls -ld /etc/shop.key"),
             (&RAILS, "Errno::EROFS", "Read-only file system @ rb_sysopen - /srv/app/tmp/x", "tmp/x is on a read-only file system", "-"),

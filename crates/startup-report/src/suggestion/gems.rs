@@ -3,7 +3,7 @@
 
 use super::{
     case::{shell, Case, Symptom},
-    Suggestion,
+    files, Suggestion,
 };
 
 /// Were part of Ruby once and must be named in a Gemfile today.
@@ -134,7 +134,7 @@ fn missing_gem(s: &Symptom, case: &Case) -> Option<Suggestion> {
         s.message.split_once(" is not part of the bundle").and_then(|(before, _)| before.split_whitespace().last())
     {
         return Suggestion::run(
-            format!("The app needs {gem}, but it is not in the Gemfile."),
+            format!("The app needs {gem}, but it is not in the Gemfile{}.", case.or_group()),
             format!("bundle add {}", shell(gem)),
         );
     }
@@ -187,6 +187,22 @@ fn native(s: &Symptom, case: &Case) -> Option<Suggestion> {
     if s.class != "LoadError" {
         return None;
     }
+    let command = if case.has("Gemfile") { "bundle pristine" } else { "gem pristine --all" };
+    let other_ruby = s.says_any(&["incompatible library version", "undefined symbol", "libruby"]);
+    if other_ruby {
+        return Suggestion::run("A gem's native extension was built for another Ruby: build it again.", command);
+    }
+    // Copied from a Mac or another kind of processor, or only in part.
+    if s.says_any(&["invalid ELF header", "wrong ELF class", "file too short"]) {
+        let file =
+            s.after(" - ", &['\n']).map(|file| format!(" ({})", case.below_root(file.as_ref()))).unwrap_or_default();
+        return Suggestion::run(
+            format!(
+                "A native extension{file} is damaged, or was built for another system: build it again on this machine."
+            ),
+            command,
+        );
+    }
     if s.says("cannot open shared object file") {
         let library = s
             .message
@@ -200,14 +216,17 @@ fn native(s: &Symptom, case: &Case) -> Option<Suggestion> {
             None => Suggestion::say(format!("{text} `apt-file search {library}` finds its package.")),
         };
     }
-    let other_ruby = s.says_any(&["incompatible library version", "undefined symbol"]);
-    let extension =
-        s.after("cannot load such file -- ", &['\n']).filter(|file| file.ends_with("_native") || file.ends_with(".so"));
-    if !other_ruby && extension.is_none() {
-        return None;
-    }
-    let command = if case.has("Gemfile") { "bundle pristine" } else { "gem pristine --all" };
-    Suggestion::run("A gem's native extension was built for another Ruby, or not at all: build it again.", command)
+    let extension = s.after("cannot load such file -- ", &['\n']).filter(|file| is_extension(file))?;
+    Suggestion::run(
+        format!("The native extension {extension} of a gem was built for another Ruby, or not at all: build it again."),
+        command,
+    )
+}
+
+/// A compiled file, by the names that gems give theirs: `sqlite3/sqlite3_native`, `pg_ext`, `msgpack/msgpack`.
+fn is_extension(file: &str) -> bool {
+    let is_twice = file.split_once('/').is_some_and(|(gem, name)| gem == name);
+    is_twice || ["_native", "_ext", ".so"].iter().any(|end| file.ends_with(end))
 }
 
 fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
@@ -217,16 +236,21 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let file = s.after("cannot load such file -- ", &['\n', '\''])?;
     let of_app = file.starts_with(['/', '.']) || case.has(&format!("{file}.rb")) || case.has(&format!("lib/{file}.rb"));
     if of_app {
+        // Ruby says the same of a file that it may not read.
+        if let Some(unread) =
+            [file.to_string(), format!("{file}.rb")].iter().find(|path| path.starts_with('/') && case.has(path))
+        {
+            return files::forbidden(Some(unread), case);
+        }
         let name = case.below_root(file.as_ref());
         let place = s.place(case).map(|place| format!(" {place} requires it.")).unwrap_or_default();
-        if case.has(&format!("{file}.rb")) && !file.starts_with(['/', '.']) {
+        let there = ["", "lib/"].map(|folder| format!("{folder}{file}.rb")).into_iter().find(|path| case.has(path));
+        if let Some(there) = there.filter(|_| !file.starts_with(['/', '.'])) {
             return Suggestion::say(format!(
-                "{name}.rb is in the app, but not on Ruby's load path: use `require_relative`.{place}"
+                "{there} is in the app, but not on Ruby's load path: use `require_relative`.{place}"
             ));
         }
-        return Suggestion::say(format!(
-            "The file {name} is missing. Check its name, and that it was deployed.{place}"
-        ));
+        return Suggestion::say(format!("The file {name} is missing. Check {}.{place}", case.name_of_file()));
     }
     let gem = gem_of(file);
     if ONCE_STDLIB.contains(&gem.as_str()) {
@@ -238,7 +262,7 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
     }
     if case.has("Gemfile") {
         return Suggestion::run(
-            format!("No gem of the bundle has the file `{file}`; probably the Gemfile lacks {gem}."),
+            format!("No gem of the bundle has the file `{file}`; probably the Gemfile lacks {gem}{}.", case.or_group()),
             format!("bundle add {}", shell(&gem)),
         );
     }
@@ -266,7 +290,6 @@ fn gem_of(file: &str) -> String {
             }
         }
         "bundler" => "bundler".into(),
-        "pg_ext" => "pg".into(),
         "rack" if file.starts_with("rack/handler") => "rackup".into(),
         "rack" if file.starts_with("rack/session") => "rack-session".into(),
         _ => first.to_string(),
@@ -277,13 +300,14 @@ fn gem_of(file: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::testing::{row, BUNDLED, DEBIAN, RACK, RAILS},
+        super::testing::{row, Machine, BUNDLED, DEBIAN, RACK, RAILS},
         MAKE_DIRECTORIES,
     };
 
     #[test]
     #[rustfmt::skip]
     fn gems_and_gemfiles() {
+        const OWN: Machine = Machine(&["config.ru", "beer.rb", "lib/hops.rb"]);
         for (machine, class, message, text, command) in [
             (&RAILS, "Bundler::GemNotFound", "Could not find nokogiri-1.13.0, puma-5.0 in any of the sources", "nokogiri-1.13.0, puma-5.0 are in the Gemfile", "bundle install"),
             (&RAILS, "Bundler::GemNotFound", "Could not find gem 'foo (~> 1)' in locally installed gems.", "foo (~> 1) is in the Gemfile", "bundle install"),
@@ -294,6 +318,9 @@ mod tests {
             (&BUNDLED, "LoadError", "cannot load such file -- csv", "no longer comes with Ruby", "bundle add csv"),
             (&BUNDLED, "LoadError", "cannot load such file -- net/smtp", "net-smtp no longer comes", "bundle add net-smtp"),
             (&RAILS, "LoadError", "cannot load such file -- /srv/app/lib/beer", "The file lib/beer is missing", "-"),
+            (&OWN, "LoadError", "cannot load such file -- /srv/app/beer", "deploy, the account that runs the app, may not open beer.rb", "ls -ld beer.rb"),
+            (&OWN, "LoadError", "cannot load such file -- beer", "beer.rb is in the app, but not on Ruby's load path: use `require_relative`. config/x.rb:7 requires it.", "-"),
+            (&OWN, "LoadError", "cannot load such file -- hops", "lib/hops.rb is in the app, but not on", "-"),
             (&RACK, "LoadError", "cannot load such file -- bundler/setup", "no suitable Bundler", "gem install bundler"),
             (&RAILS, "Gem::GemNotFoundException", "Could not find 'bundler' (2.4.1) required by your /srv/app/Gemfile.lock.", "no suitable Bundler", "gem install bundler:2.4.1"),
             (&RAILS, "Bundler::Dsl::DSLError", "\n[!] There was an error parsing `Gemfile`: syntax error. Bundler cannot continue.\n\n #  from /srv/app/Gemfile:4\n", "near line 4", "bundle check"),
@@ -303,6 +330,11 @@ mod tests {
             (&RAILS, "Gem::LoadError", "You have already activated rack 3.0, but your Gemfile requires rack 2.2.", "rack 3.0 was loaded before", "bundle update"),
             (&RAILS, "LoadError", "libpq.so.5: cannot open shared object file: No such file or directory - /x/pg_ext.so", "libpq.so.5", "apt-get install libpq5"),
             (&RAILS, "LoadError", "cannot load such file -- sqlite3/sqlite3_native", "built for another Ruby", "bundle pristine"),
+            (&RAILS, "LoadError", "cannot load such file -- pg_ext", "extension pg_ext of a gem was built for another Ruby", "bundle pristine"),
+            (&RAILS, "LoadError", "cannot load such file -- msgpack/msgpack", "extension msgpack/msgpack", "bundle pristine"),
+            (&RAILS, "LoadError", "libruby-3.0.so.3.0: cannot open shared object file: No such file or directory - /x/bcrypt_ext.so", "built for another Ruby", "bundle pristine"),
+            (&RACK, "LoadError", "/srv/app/ext/hops.so: invalid ELF header - /srv/app/ext/hops.so", "extension (ext/hops.so) is damaged", "gem pristine --all"),
+            (&BUNDLED, "LoadError", "cannot load such file -- byebug", "lacks byebug, or has it only in a group that production does not load", "bundle add byebug"),
             (&RAILS, "LoadError", "incompatible library version - /x/bcrypt_ext.so", "built for another Ruby", "bundle pristine"),
             (&DEBIAN, "Bundler::GemNotFound", "Could not find rotp-6.2.0.gem for installation", "Bundler treats rotp-6.2.0 as deleted", MAKE_DIRECTORIES),
             (&DEBIAN, "Bundler::InstallError", "Bundler::GemNotFound: Could not find rotp-6.2.0.gem for installation\nAn error occurred", "Bundler treats rotp-6.2.0 as deleted", MAKE_DIRECTORIES),

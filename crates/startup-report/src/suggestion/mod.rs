@@ -35,7 +35,12 @@ impl Suggestion {
     }
 
     fn run(text: impl Into<String>, command: impl Into<String>) -> Option<Self> {
-        Some(Suggestion { text: text.into(), command: Some(command.into()) })
+        Self::with(text, Some(command.into()))
+    }
+
+    /// A suggestion that may have no command.
+    fn with(text: impl Into<String>, command: Option<String>) -> Option<Self> {
+        Some(Suggestion { text: text.into(), command })
     }
 }
 
@@ -50,7 +55,7 @@ pub fn suggest(report: &StartupReport) -> Option<Suggestion> {
     suggest_with(report, &Here::of(report))
 }
 
-/// The same, with the machine as an argument.
+/// What to do about the failure, with the machine as an argument.
 pub fn suggest_with(report: &StartupReport, seen: &dyn Surroundings) -> Option<Suggestion> {
     let case = Case { report, seen, root: Root::of(&report.root), occasion: Occasion::Start };
     match report.failure.as_ref()? {

@@ -22,8 +22,13 @@ pub fn killed(signal: Option<i32>, status: Option<i32>, case: &Case) -> Option<S
         signal @ (4 | 6 | 7 | 8 | 11 | 31) => {
             let library = case.report.output.iter().rev().find_map(|line| native_library(line));
             let library = library.map(|name| format!(" The output names {name}.")).unwrap_or_default();
+            let place = case.report.crash().and_then(|line| line.split_once(": [BUG]")).and_then(|(place, _)| {
+                let (file, line) = place.rsplit_once(':')?;
+                Some(format!(" It happened in {}:{line}.", case.below_root(file.as_ref())))
+            });
+            let place = place.unwrap_or_default();
             let command = if case.has("Gemfile") { "bundle pristine" } else { "gem pristine --all" };
-            Suggestion::run(format!("Ruby crashed (SIG{}), nearly always because a gem's native extension does not fit this Ruby or a system library: build the extensions again.{library}", signal_name(signal)), command)
+            Suggestion::run(format!("Ruby crashed (SIG{}), nearly always because a gem's native extension does not fit this Ruby or a system library: build the extensions again.{place}{library}", signal_name(signal)), command)
         }
         1 | 2 | 3 | 15 => Suggestion::say("A signal from a user or the service manager ended the app's process while it was starting. Reload to start it again."),
         24 | 25 => Suggestion::run("A resource limit of the shell or service manager ended the process.", "ulimit -a"),
@@ -45,9 +50,10 @@ pub fn exit_by_exception(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return None;
     }
     match s.class.as_str() {
-        "SystemExit" if case.printed_symptoms().is_empty() => {
+        "SystemExit" => {
             let place = s.place(case).map(|place| format!(" at {place}")).unwrap_or_default();
-            Suggestion::say(format!("The app itself called `exit` or `abort` while it was loading{place}. What it printed before usually says why."))
+            let printed = if case.report.output.is_empty() { "" } else { " What it printed before usually says why." };
+            Suggestion::say(format!("The app itself called `exit` or `abort` while it was loading{place}.{printed}"))
         }
         "Interrupt" | "SignalException" => killed(Some(15), None, case),
         _ => None,
@@ -137,6 +143,7 @@ mod tests {
             (None, Some(11), "/var/lib/gems/3.1.0/gems/nokogiri-1.13.0/lib/nokogiri.so(x+0x1)", "SIGSEGV", "bundle pristine"),
             (None, Some(11), "/var/lib/gems/3.1.0/gems/nokogiri-1.13.0/lib/nokogiri.so(x+0x1)", "names nokogiri-1.13.0", "bundle pristine"),
             (None, Some(6), "", "SIGABRT", "bundle pristine"),
+            (None, Some(6), "/srv/app/lib/hops.rb:7: [BUG] Segmentation fault at 0x0000000000002269", "again. It happened in lib/hops.rb:7.", "bundle pristine"),
             (None, Some(15), "", "ended the app's process", "-"),
             (Some(1), None, "giving up", "`abort`", "-"),
             (Some(3), None, "", "printed nothing", "-"),
@@ -157,7 +164,10 @@ mod tests {
     #[rustfmt::skip]
     fn exits_while_loading() {
         row(&RACK, "SystemExit", "exit", "called `exit` or `abort` while it was loading at config/x.rb:7", "-");
-        row(&RACK, "NoMemoryError", "failed to allocate memory", "out of memory", "dmesg | grep -iE 'killed process|out of memory'");
+        let cause = "ActiveSupport::EncryptedFile::MissingKeyError: Missing encryption key to decrypt file with.";
+        let locked = report("production", exception_of("SystemExit", "exit", cause));
+        check(suggest_with(&locked, &RAILS), "config/credentials/production.key", "-", "a cause");
+        row(&RACK, "NoMemoryError", "failed to allocate memory", "no memory left", "free -m");
     }
 
     #[test]

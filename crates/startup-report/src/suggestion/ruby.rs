@@ -23,7 +23,8 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let wanted = wanted.trim_start_matches("ruby-").to_string();
     let running = version_of(&case.report.versions)?;
     let differs = minor(&wanted)? != minor(running)?;
-    if differs && case.has(".ruby-version") && s.is(&["SyntaxError", "NoMethodError"]) {
+    let lacks = s.is(&["SyntaxError"]) || s.is(&["NoMethodError"]) && !s.says("for nil");
+    if differs && case.has(".ruby-version") && lacks {
         return other_ruby(format!(".ruby-version asks for Ruby {wanted}, and this is Ruby {running}, which may lack features that the code uses."), &wanted, case);
     }
     None

@@ -17,7 +17,7 @@ pub trait Surroundings {
     fn exists(&self, path: &Path) -> bool;
     /// Name (or number) of the file's owner.
     fn owner(&self, path: &Path) -> Option<String>;
-    /// Who this process runs as.
+    /// Who the app runs as.
     fn user(&self) -> String;
     /// Is there such a program on the PATH?
     fn program(&self, name: &str) -> bool;
@@ -50,7 +50,10 @@ impl Surroundings for Here {
     }
 
     fn user(&self) -> String {
-        user_name(rustix::process::geteuid().as_raw())
+        match self.read_as.as_ref().and_then(RunAs::account) {
+            Some(account) => account.name.clone().unwrap_or_else(|| user_name(account.uid)),
+            None => user_name(rustix::process::geteuid().as_raw()),
+        }
     }
 
     fn program(&self, name: &str) -> bool {

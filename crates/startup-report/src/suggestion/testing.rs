@@ -36,7 +36,7 @@ impl Surroundings for Machine {
 
 pub const RAILS: Machine = Machine(&["bin/rails", "config/application.rb", "Gemfile", "config/database.yml"]);
 pub const RACK: Machine = Machine(&["config.ru"]);
-pub const BUNDLED: Machine = Machine(&["config.ru", "Gemfile"]);
+pub const BUNDLED: Machine = Machine(&["config.ru", "Gemfile", "Rakefile"]);
 pub const DEBIAN: Machine = Machine(&["config.ru", "Gemfile", "/usr/share/rubygems-integration"]);
 
 pub fn report(environment: &str, failure: Failure) -> StartupReport {
@@ -56,6 +56,15 @@ pub fn exception(class: &str, message: &str) -> Failure {
         cause: None,
         detail: None,
     }
+}
+
+/// An exception with a cause, as `KeyError: key not found`.
+pub fn exception_of(class: &str, message: &str, told: &str) -> Failure {
+    let mut failure = exception(class, message);
+    if let Failure::Exception { cause, .. } = &mut failure {
+        *cause = Some(told.into());
+    }
+    failure
 }
 
 /// One row of a table: the class and message must lead to this text and command (`-`: no command).

@@ -23,7 +23,7 @@ impl Mistake {
         Mistake { at, message: message.into() }
     }
 
-    /// The same with line and column. `document` is what `at` counts in; it may hold bytes that are no UTF-8 after that
+    /// The mistake with line and column. `document` is what `at` counts in; it may hold bytes that are no UTF-8 after that
     /// place.
     pub fn place(self, document: &[u8]) -> Error {
         let before = &document[..self.at.min(document.len())];

@@ -32,6 +32,13 @@ module Paceline
       end
 
       # One in the bundle, or where RubyGems looks: its libraries are the application's. RubyGems would find it only after the load path.
+      # Of what is loaded by now; empty where it is not.
+      def self.versions
+        rack = defined?(::Rack) && ::Rack.respond_to?(:release) ? ::Rack.release.to_s : ""
+        rails = defined?(::Rails) && ::Rails.respond_to?(:version) ? ::Rails.version.to_s : ""
+        { "ruby" => RUBY_VERSION, "rack" => rack, "rails" => rails }
+      end
+
       def self.gem_installed?
         defined?(::Gem::Specification) && ::Gem::Specification.find_all_by_name("paceline").any?
       end
@@ -78,11 +85,7 @@ module Paceline
 
       # Ruby, Rack and Rails as they were loaded, and what the start line tells besides.
       def versions
-        { "ruby" => RUBY_VERSION, "rack" => rack_release, "rails" => rails_version, "yjit" => @tuning.yjit_state, "native" => NativePart.missing || "yes" }
-      end
-
-      def rack_release
-        defined?(::Rack) && ::Rack.respond_to?(:release) ? ::Rack.release.to_s : ""
+        { **AppLoader.versions, "yjit" => @tuning.yjit_state, "native" => NativePart.missing || "yes" }
       end
 
       private
@@ -162,10 +165,6 @@ module Paceline
       def warm
         @app.to_app if @app.respond_to?(:to_app) && !@app.respond_to?(:call)
         @tuning.prepare(@app)
-      end
-
-      def rails_version
-        defined?(::Rails) && ::Rails.respond_to?(:version) ? ::Rails.version.to_s : ""
       end
     end
   end

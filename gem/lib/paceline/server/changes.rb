@@ -22,7 +22,7 @@ module Paceline
         times = Thread.current[TOLD] or return headers
         Thread.current[TOLD] = nil
         headers = headers.to_h
-        said = [*headers[HEADER], *times.uniq.map { |time| format("%.3f", time) }]
+        said = [*headers[HEADER], *times.map { |time| format("%.3f", time) }]
         headers.merge(HEADER => said.join(", "))
       end
     end

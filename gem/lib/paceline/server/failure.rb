@@ -6,6 +6,7 @@ module Paceline
   module Server
     class Failure
       MAX_TEXT = 256 * 1024
+      MAX_CAUSES = 5
       OWN = File.join(File.expand_path("..", __dir__), "")
       private_constant :OWN
 
@@ -22,6 +23,11 @@ module Paceline
           "file" => file, "line" => line, "backtrace" => text(backtrace.join("\n")),
           "cause" => cause, "detail" => text(detail)
         }
+      end
+
+      # The same of a start, with the versions of what was loaded by then.
+      def of_start
+        to_h.merge(AppLoader.versions)
       end
 
       # Class, message and backtrace, as Ruby would print them.
@@ -57,7 +63,8 @@ module Paceline
 
       def message_of(error)
         return exit_message(error) if error.is_a?(SystemExit)
-        utf8(error.message)
+        # Of a class without a name, as config/puma.rb is read in, Ruby shows the inside.
+        utf8(error.message).sub(/\A(uninitialized constant )#<.+>::/, '\\1')
       rescue Exception => e
         "(its message raised #{name(e)})"
       end
@@ -75,7 +82,7 @@ module Paceline
       def exit_message(error)
         words = utf8(error.message)
         return words unless ["exit", "abort", "", "SystemExit"].include?(words)
-        "the application called exit with status #{error.status} while it was starting"
+        "the application called exit with status #{error.status}#{" while it was starting" unless @step == "request"}"
       end
 
       def syntax_place
@@ -92,25 +99,33 @@ module Paceline
       end
 
       def frame_place
-        root = File.join(@root.to_s, "")
-        real = File.join(File.realpath(@root.to_s), "") rescue root
-        inside = backtrace.find do |frame|
-          frame = frame.delete_prefix("(eval at ")
-          (frame.start_with?(root) || frame.start_with?(real)) && !frame.include?("/vendor/bundle/")
-        end
-        match = (inside || backtrace.find { |frame| !frame.start_with?("<internal:") })&.match(/\A(?:\(eval at )?(.+?):(\d+)/)
+        match = (backtrace.find { |frame| inside?(frame) } || backtrace.find { |frame| !frame.start_with?("<internal:") })&.match(/\A(?:\(eval at )?(.+?):(\d+)/)
         match && [match[1], match[2]]
       end
 
+      # A frame of the app's own code.
+      def inside?(frame)
+        @roots ||= [@root.to_s, (File.realpath(@root.to_s) rescue @root.to_s)].map { |root| File.join(root, "") }
+        frame.delete_prefix("(eval at ").start_with?(*@roots) && !frame.include?("/vendor/bundle/")
+      end
+
+      # Of a chain that is wrapped several times the last one is what happened.
       def cause
-        cause = @error.cause
-        cause.is_a?(Exception) ? text("#{name(cause)}: #{message_of(cause)}") : ""
+        text(causes.map { |cause| "#{name(cause)}: #{message_of(cause)}" }.join("\ncaused by "))
       rescue Exception
         ""
       end
 
+      def causes
+        found = [@error]
+        while found.size <= MAX_CAUSES && (cause = found.last.cause).is_a?(Exception) && found.none?(cause)
+          found << cause
+        end
+        found.drop(1)
+      end
+
       def detail
-        [detailed, suggestions, bundler, load_path, exit_status].compact.map { |words| utf8(words) }.reject(&:empty?).uniq.join("\n")
+        [detailed, suggestions, bundler, load_path, looked_up_in, exit_status].compact.map { |words| utf8(words) }.reject(&:empty?).uniq.join("\n")
       rescue Exception
         ""
       end
@@ -118,7 +133,9 @@ module Paceline
       # Ruby 3.2 and newer: the message with did_you_mean's, error_highlight's and syntax_suggest's additions.
       def detailed
         return unless @error.respond_to?(:detailed_message)
-        words = @error.detailed_message(highlight: false).to_s
+        # A line of a gem, pointed into, helps nobody who reads the report.
+        pointing = inside?(backtrace.first.to_s) ? {} : { error_highlight: false }
+        words = @error.detailed_message(highlight: false, **pointing).to_s
         words unless words == "#{message_of(@error)} (#{name(@error)})"
       end
 
@@ -140,6 +157,14 @@ module Paceline
         return unless @error.is_a?(LoadError)
         missing = @error.path
         "cannot load: #{missing}" if missing
+      end
+
+      # A variable of the environment and the key of a Hash are missed in the same words.
+      def looked_up_in
+        return unless @error.instance_of?(KeyError) && !@error.receiver.equal?(ENV)
+        "looked up in: #{@error.receiver.class}"
+      rescue ArgumentError # it has none
+        nil
       end
 
       # With which status the application ended the process (`exit 3` while it loads): SystemExit's message is only "exit".

@@ -187,7 +187,7 @@ module Paceline
       def fail_with(error, step = @loader&.current_step)
         ForkedChild.leave(error) if ForkedChild.here?
         failure = Failure.new(error, step: step, root: @settings["root"])
-        @control.send(Frames::FAILED, Frames.pairs(failure.to_h)) # the front tells the terminal and the browser
+        @control.send(Frames::FAILED, Frames.pairs(failure.of_start)) # the front tells the terminal and the browser
         raise error if @adopted
         exit!(1)
       end

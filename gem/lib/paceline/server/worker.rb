@@ -197,7 +197,7 @@ module Paceline
         @app ||= @loader.load(@hooks&.app)
         ForkedChild.leave if ForkedChild.here?
         Raised.watch(@settings["environment"])
-        @rack3 = @loader.rack_release.to_i >= 3
+        @rack3 = AppLoader.versions["rack"].to_i >= 3
         @flusher = Flusher.new
         Native.header_classes = Headers.plain_hashes if Native
         @hooks&.run_hooks(:before_worker_boot, @index - 1)
@@ -218,7 +218,7 @@ module Paceline
       def report(error)
         ForkedChild.leave(error) if ForkedChild.here?
         failure = Failure.new(error, step: @app ? "ready" : @loader.current_step, root: @settings["root"])
-        @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
+        @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.of_start))
         exit!(1)
       end
 

@@ -5,7 +5,7 @@ require_relative "../native" unless defined?(Paceline::Native)
 
 module Paceline
   module XML
-    # Whether XML is written and read natively. If not, the same is done in Ruby.
+    # Whether XML is written and read natively. If not, it is written in Ruby, and REXML reads.
     NATIVE = Native.respond_to?(:take_xml)
 
     warn "paceline: XML is handled in Ruby, which is slower: #{NativePart.missing}" unless NATIVE

@@ -6,10 +6,10 @@ require_relative "reading/encoding"
 
 module Paceline
   module XML
-    # XML documents as the hashes of ActiveSupport's XmlMini, natively if the native part was built. Needs nothing of ActiveSupport:
-    # its backend is active_support/xml_mini/paceline. Guide: docs/xml.md, "Reading".
+    # XML documents as the hashes of ActiveSupport's XmlMini. Needs nothing of ActiveSupport, unless the native part was not built: then
+    # ActiveSupport's REXML backend reads. The backend is active_support/xml_mini/paceline. Guide: docs/xml.md, "Reading".
     module Reading
-      # The most that a document may be; what is beyond any of these is refused with a ParseError.
+      # The most that a document may be; what is beyond any of these is refused with a ParseError. REXML knows only `bytes`.
       #
       # bytes::      of the document, as it comes and as UTF-8 (default 64 MiB, never more than 1 GiB)
       # elements::   altogether (default 1,000,000)
@@ -27,11 +27,11 @@ module Paceline
         attr_reader :limits
 
         # The hash of a document: a String, nil, or anything with `read`. Nothing at all gives {}. `depth` is how many elements may be
-        # within each other; negative means any number. Raises ParseError, a REXML::ParseException.
+        # within each other; negative means any number. Raises ParseError, a REXML::ParseException. Where REXML reads, XmlMini.depth counts.
         def parse(data, depth: 100)
           text = text_of(data)
           return {} if text.empty?
-          return Parser.new(Encoding.string(text, limits.bytes), depth, limits).parse unless NATIVE
+          return ByRexml.parse(text, limits.bytes) unless NATIVE
 
           reading(text, depth, false).build(nil, nil, nil)
         end
@@ -84,4 +84,4 @@ module Paceline
   end
 end
 
-require_relative "reading/parser" unless Paceline::XML::Reading.native?
+require_relative "reading/by_rexml" unless Paceline::XML::Reading.native?

@@ -51,7 +51,7 @@ class Crowd
     workers = Array.new(@threads) { worker }
     until workers.none?(&:alive?)
       disturb(workers)
-      workers.map! { |thread| thread.alive? || @left <= 0 ? thread : worker }
+      workers.map! { |thread| thread.alive? || (@left <= 0 && @interrupted.positive?) ? thread : worker }
     end
     self
   ensure
@@ -80,7 +80,8 @@ class Crowd
   def worker
     random = Random.new(@random.rand(1 << 60))
     Thread.handle_interrupt(Interruption => :never, Failure => :never) do
-      Thread.new { give_out(random) while (@left -= 1) >= 0 }
+      # However few of them the processors let come: some are interrupted.
+      Thread.new { give_out(random) while (@left -= 1) >= 0 || @interrupted.zero? }
     end
   end
 

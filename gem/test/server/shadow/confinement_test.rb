@@ -152,6 +152,30 @@ class ShadowConfinementTest < ShadowCase
     end
   end
 
+  # All processes of the account, and of the group, are others as well.
+  def test_no_priority_of_others_is_changed
+    head = "def outcome\n  yield.inspect\nrescue SystemCallError => e\n  e.class.name\nend\n"
+    other = spawn("sleep", "600")
+    codes = { "/user" => "Process.setpriority(Process::PRIO_USER, Process.uid, 7)", "/everybody" => "Process.setpriority(Process::PRIO_USER, 0, 7)", "/group" => "Process.setpriority(Process::PRIO_PGRP, 0, 7)",
+              "/process" => "Process.setpriority(Process::PRIO_PROCESS, #{other}, 7)", "/processors" => "system('taskset', '-p', '1', '#{other}', out: File::NULL, err: File::NULL)",
+              "/scheduler" => "system('chrt', '-b', '-p', '0', '#{other}', out: File::NULL, err: File::NULL)", "/disk" => "system('ionice', '-c', '3', '-p', '#{other}', out: File::NULL, err: File::NULL)",
+              "/disks" => "system('ionice', '-c', '3', '-u', '#{Process.uid}', out: File::NULL, err: File::NULL)", "/own" => "Process.setpriority(Process::PRIO_PROCESS, 0, Process.getpriority(Process::PRIO_PROCESS, 0))" }
+    before = scheduling_of(other)
+    with_shadow("#{head}#{routes(codes.transform_values { |code| "outcome { #{code} }" })}") do |shadow|
+      assert_equal %w[Errno::EPERM Errno::EPERM Errno::EPERM Errno::EPERM false false false false 0], (codes.keys.map { |path| shadow.get(path)["text"] })
+    end
+    assert_equal before, scheduling_of(other)
+  ensure
+    Process.kill(:KILL, other)
+    Process.wait(other)
+  end
+
+  # Its niceness, the policy of its scheduler, its processors, and the class of its disk accesses.
+  def scheduling_of(pid)
+    stat = File.read("/proc/#{pid}/stat").split(") ").last.split
+    [stat[16], stat[38], File.read("/proc/#{pid}/status")[/^Cpus_allowed:.*/], IO.popen(["ionice", "-p", pid.to_s], &:read)]
+  end
+
   # The list of each request: what was started, and where.
   def test_programs_are_named
     codes = { "/" => "[system('true'), `echo kept`, IO.popen(%w[cat /dev/null], &:read), Process.wait(spawn({ 'A' => 'b' }, '/bin/true')), IO.popen('VARIABLE=1 env >/dev/null', &:read)].size", "/none" => "'none'" }

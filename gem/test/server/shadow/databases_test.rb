@@ -53,8 +53,13 @@ class ShadowDatabasesTest < ShadowCase
   AROUND = { "attached" => "joined(FILE) { |db| db.execute('DELETE FROM other.visits') }", "attached by a batch" => "memory.execute_batch(\"ATTACH '\#{FILE}' AS other; DELETE FROM other.visits\")",
              "a new one" => "joined(\"\#{FILE}-new.sqlite3\") { |db| db.execute('CREATE TABLE other.t (a)') }", "backup" => "SQLite3::Backup.new(fresh, 'main', memory, 'main').step(-1)",
              "backup by one from before" => "SQLite3::Backup.new(OPEN, 'main', memory, 'main').step(-1)", "vacuum into" => "memory.execute(\"VACUUM INTO '\#{FILE}-new.sqlite3'\")",
-             "vacuum of a file into" => "fresh.execute(\"VACUUM INTO '\#{FILE}-new.sqlite3'\")", "query_only" => "joined(FILE) { |db| db.execute('PRAGMA query_only = 0'); db.execute('DELETE FROM other.visits') }" }.freeze
-  JOINED = "def memory = SQLite3::Database.new(':memory:')\ndef joined(file) = memory.tap { |db| db.execute('ATTACH ? AS other', [file]); yield db }\n"
+             "vacuum of a file into" => "fresh.execute(\"VACUUM INTO '\#{FILE}-new.sqlite3'\")", "query_only" => "joined(FILE) { |db| db.execute('PRAGMA query_only = 0'); db.execute('DELETE FROM other.visits') }",
+             "query_only behind a comment" => "loosened('/* a */ PRAGMA query_only = 0')", "behind a line's comment" => "loosened(\"-- a\\nPRAGMA query_only = 0\")", "behind a semicolon" => "loosened(';PRAGMA query_only = 0')",
+             "of a schema" => "loosened('PRAGMA main . query_only = 0')", "in quotes" => "loosened('PRAGMA \"query_only\" = 0')", "with a comment within" => "loosened('PRAGMA/**/query_only/**/(0)')",
+             "by a statement" => "fresh.tap { |db| SQLite3::Statement.new(db, 'PRAGMA query_only = 0').tap(&:step).close; db.execute('DELETE FROM visits') }",
+             "in a batch of the library" => "fresh.execute_batch2('SELECT 1; PRAGMA query_only = 0; DELETE FROM visits')", "vacuum behind a comment" => "fresh.execute(\"/* a */ VACUUM INTO '\#{FILE}-new.sqlite3'\")" }.freeze
+  JOINED = "def memory = SQLite3::Database.new(':memory:')\ndef joined(file) = memory.tap { |db| db.execute('ATTACH ? AS other', [file]); yield db }\n" \
+           "def loosened(sql) = fresh.tap { |db| db.execute(sql); db.execute('DELETE FROM visits') }\n"
 
   def test_ways_around_of_sqlite
     ["", WITHOUT_KERNEL].each do |kernel|
@@ -120,13 +125,13 @@ class ShadowDatabasesTest < ShadowCase
   end
 
   def test_others_can_write_while_a_request_reads
-    app = "#{RECORD}#{routes("/" => "(Visit.first; File.read(File.join(__dir__, 'step')); File.read(File.join(__dir__, 'step')); Visit.order(:id).last.name)")}"
+    app = "#{RECORD}#{routes("/" => "(Visit.first; %w[read written].each { |step| File.read(File.join(__dir__, step)) }; Visit.order(:id).last.name)")}"
     with_shadow(app) do |shadow, dir|
-      File.mkfifo(step = File.join(dir, "step"))
+      read, written = %w[read written].map { |step| File.join(dir, step).tap { |path| File.mkfifo(path) } }
       shadow.tell(shadow.replay("/"))
-      File.write(step, "")
+      File.write(read, "")
       output, status = Open3.capture2e("sqlite3", File.join(dir, "shop.sqlite3"), "INSERT INTO visits (name) VALUES ('another')")
-      File.write(step, "")
+      File.write(written, "")
       assert_predicate status, :success?, output
       assert_equal "another", shadow.read["body"].unpack1("m")
     end
@@ -213,20 +218,30 @@ class ShadowDatabasesTest < ShadowCase
              'SELECT "pg_cancel_backend" (1)', "NOTIFY told, 'x'", "SELECT pg_notify('told', 'x')", "SELECT E'\\'', pg_notify('told', 'x')", "LOCK TABLE visits IN ACCESS SHARE MODE", "VACUUM visits",
              "SELECT lo_create(0)", "COPY visits TO '/tmp/paceline-shadow-copy'", "COPY visits TO PROGRAM 'cat'", "SELECT query_to_xml('SELECT pg_advisory_lock(1)', false, false, '')",
              "SELECT * FROM pg_stat_reset()", "SELECT 1; SELECT pg_notify('told', 'x')", "PREPARE a AS SELECT pg_notify('told', 'x')", "PREPARE TRANSACTION 'x'",
-             "SELECT U&\"\\0070g_notify\"('told', 'x')", "DO 'BEGIN PERFORM pg_notify(''told'', ''x''); END'", "CHECKPOINT", "ALTER SYSTEM SET work_mem = '5MB'"].freeze
+             "SELECT U&\"\\0070g_notify\"('told', 'x')", "DO 'BEGIN PERFORM pg_notify(''told'', ''x''); END'", "CHECKPOINT", "ALTER SYSTEM SET work_mem = '5MB'",
+             # A name for words, a comment that ends as a line of an old Mac does, a text that goes on.
+             "COPY (SELECT 1 AS \"to stdout\") TO '/tmp/paceline-shadow-copy'", "COPY (WITH \"to\" AS (SELECT 1) SELECT * FROM \"to\" stdout) TO PROGRAM 'cat'", "SELECT 1 --\r, pg_notify('told', 'x')",
+             "SELECT E'a'\n'\\'', pg_notify('told', 'x')", "SELECT E'a' -- b\n'\\'', pg_notify('told', 'x')", "SELECT E'a'\n/* b */'\\'', pg_notify('told', 'x')",
+             "SELECT * FROM ts_stat('SELECT to_tsvector(pg_advisory_lock(1)::text)')", "SELECT ts_rewrite('a'::tsquery, 'SELECT ''a''::tsquery, pg_notify(''a'', ''b'')::text::tsquery')",
+             "SELECT brin_summarize_new_values('visits_pkey')", "SELECT gin_clean_pending_list('visits_pkey')"].freeze
 
   # What PostgreSQL lets a read-only transaction do to others.
   def test_what_is_no_write_to_postgresql
-    codes = EFFECTS.to_h { |sql| [sql, "c = raw; begin; c.exec(#{sql.inspect}); ensure; c.finish; end"] }.merge("a large object" => "raw.lo_creat", "a pipeline" => "raw.enter_pipeline_mode")
+    codes = EFFECTS.to_h { |sql| [sql, "c = raw; begin; c.exec(#{sql.inspect}); ensure; c.finish; end"] }.merge(
+      "a large object" => "raw.lo_creat", "a pipeline" => "raw.enter_pipeline_mode", "a character with a backslash" => "raw.tap { |c| c.set_client_encoding('SJIS') }.exec(\"SELECT E'\\x95\\x5c', pg_notify('told', 'x') --'\".b)",
+      "a text that changes" => "raw.exec(Class.new(String) { def to_s = 'SELECT 1' }.new(\"SELECT pg_notify('told', 'x')\"))"
+    )
     on_postgresql(POSTGRESQL, codes) { |name, result| assert_equal ["PG::ReadOnlySqlTransaction", "sql"], [result["text"], result.dig("write", "kind")], name }
     refute_path_exists "/tmp/paceline-shadow-copy"
     reads = ["SELECT 'pg_advisory_lock(1)', name FROM visits", "SELECT $a$pg_notify($a$, name FROM visits", "/* NOTIFY told; */ SELECT 1, name FROM visits -- pg_notify(",
-             "WITH a AS (SELECT 1, name FROM visits) TABLE a", "SET search_path TO public; SELECT 1, name FROM visits", "BEGIN; SELECT 1, name FROM visits", "SELECT '\\', name FROM visits --'"]
+             "WITH a AS (SELECT 1, name FROM visits) TABLE a", "SELECT 1 AS \"to stdout\", name FROM visits", "SELECT E'a\\'b', name FROM visits -- 'c'", "SET search_path TO public; SELECT 1, name FROM visits", "BEGIN; SELECT 1, name FROM visits", "SELECT '\\', name FROM visits --'"]
     on_postgresql(POSTGRESQL, reads.to_h { |sql| [sql, "raw.exec(#{sql.inspect}).getvalue(0, 1)"] }) { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
     steps = "(c = PG::Connection.connect_start(**OPTIONS); nil until c.connect_poll == PG::PGRES_POLLING_OK; c"
     on_postgresql(POSTGRESQL, "insert" => "#{steps}.exec(\"INSERT INTO visits (name) VALUES ('secret')\"))", "select" => "#{steps}.exec('SELECT name FROM visits').getvalue(0, 0))") do |name, result|
       assert_equal(name == "select" ? "kept" : "PG::ReadOnlySqlTransaction", result["text"])
     end
+  ensure
+    FileUtils.rm_f("/tmp/paceline-shadow-copy")
   end
 
   # Where the roles of a handler are its own, as `load_defaults "6.1"` has it, another word names all of them than in Rails 7.1: the connection of a request

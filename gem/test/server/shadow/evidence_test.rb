@@ -31,7 +31,8 @@ class ShadowEvidenceTest < ShopCase
     sql = evidence("index")["sql"].find { |one| one["shape"].include?("breweries") }
     assert_equal 'SELECT "breweries".* FROM "breweries" WHERE "breweries"."id" = ? LIMIT ?', sql["shape"]
     assert_equal ["Brewery Load", 20, 5, 20, 15], sql.values_at("name", "count", "distinct", "rows", "cached")
-    assert_equal ["app/views/beers/_row.html.erb:2", nil], sql.values_at("at", "scan")
+    assert_equal ["app/views/beers/_row.html.erb:2", nil, %w[Beer brewery]], sql.values_at("at", "scan", "association")
+    assert_nil(evidence("index")["sql"].find { |one| one["shape"].start_with?('SELECT "beers"') }["association"])
     assert_operator sql["us"], :>, 0
   end
 

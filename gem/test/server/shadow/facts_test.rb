@@ -7,7 +7,7 @@ require "paceline/server/shadow/facts"
 class ShadowFactsTest < ShopCase
   def test_rails
     facts, root = in_shop('[Paceline::Server::Shadow::Facts.collect(root: ROOT, environment: "test"), ROOT]')
-    expected = { "environment" => "test", "root" => root, "log_level" => "debug", "eager_load" => false, "cache_classes" => true, "xml_mini" => "REXML", "builder" => "builder",
+    expected = { "environment" => "test", "root" => root, "log_level" => "debug", "eager_load" => false, "cache_classes" => true, "perform_caching" => true, "template_caching" => nil, "xml_mini" => "REXML", "builder" => "builder",
                  "http" => "net", "session_store" => "ActionDispatch::Session::CookieStore", "cache_store" => "ActiveSupport::Cache::MemoryStore",
                  "mail_delivery" => "test", "job_adapter" => "test", "databases" => [{ "adapter" => "sqlite3", "file" => "#{root}/db/shop.sqlite3" }] }
     assert_equal expected, facts.slice(*expected.keys)
@@ -30,7 +30,7 @@ class ShadowFactsTest < ShopCase
     out, status = Open3.capture2(RbConfig.ruby, "-W0", "-I#{LIB}", "-e", code)
     assert_predicate status, :success?
     facts = JSON.parse(out)
-    nothing = %w[log_level eager_load cache_classes xml_mini builder session_store cache_store mail_delivery job_adapter]
+    nothing = %w[log_level eager_load cache_classes perform_caching template_caching xml_mini builder session_store cache_store mail_delivery job_adapter]
     assert_equal [nil] * nothing.size, facts.values_at(*nothing)
     assert_equal ["production", "/srv/app", "net", []], facts.values_at("environment", "root", "http", "databases")
     assert_equal %w[Rack::ConditionalGet Rack::Head], facts["middleware"] - ["Outer"]

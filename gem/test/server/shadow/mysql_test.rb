@@ -34,14 +34,19 @@ class ShadowMySQLTest < ShadowCase
   end
 
   def test_reads_are_sent
-    reads = ["SELECT 1", "/* app */ (select 1)", "-- app\\nSHOW TABLES", "SET NAMES utf8mb4", "SET @@SESSION.wait_timeout = 9", "WITH a AS (SELECT 1) SELECT * FROM a", "BEGIN", "ROLLBACK"]
-    codes = reads.to_h { |sql| ["Mysql2::Client.new.query(\"#{sql}\")", "sent #{sql.gsub("\\n", "\n")}"] }
+    reads = ["SELECT 1", "/* app */ (select 1)", "-- app\\nSHOW TABLES", "SET NAMES utf8mb4", "SET @@SESSION.wait_timeout = 9", "WITH a AS (SELECT 1) SELECT * FROM a", "BEGIN", "ROLLBACK", "START TRANSACTION READ ONLY", "SELECT 'FOR UPDATE; DELETE', `a;b` FROM t;",
+             "SELECT /*+ MAX_EXECUTION_TIME(9) */ 'it\\\\'s'", "# app\\nSELECT 1"]
+    codes = reads.to_h { |sql| ["Mysql2::Client.new.query(\"#{sql}\")", "sent #{sql.gsub("\\n", "\n").gsub("\\\\", "\\")}"] }
     more = { "Mysql2::Client.new.query('SELECT 1', as: :array)" => "sent SELECT 1 array", "Mysql2::Client.new.prepare('SELECT 1')" => "prepared SELECT 1", "Trilogy.new.query('SELECT 1')" => "sent SELECT 1" }
     answers(codes.merge(more)) { |code, expected, result| assert_equal [expected, nil], result.values_at("text", "write"), code }
   end
 
   def test_writes_are_refused_and_noted
-    writes = ["INSERT INTO visits VALUES ('secret')", "/*!50000 DELETE FROM visits */", "SET GLOBAL a = 1", "WITH a AS (SELECT 1) DELETE FROM visits", "SELECT * FROM visits FOR UPDATE", "CALL count_visit()", "LOCK TABLES visits WRITE"]
+    writes = ["INSERT INTO visits VALUES ('secret')", "/*!50000 DELETE FROM visits */", "SET GLOBAL a = 1", "WITH a AS (SELECT 1) DELETE FROM visits", "SELECT * FROM visits FOR UPDATE", "CALL count_visit()", "LOCK TABLES visits WRITE",
+              # By a second statement, within a comment or beside one, by words that begin otherwise, and by functions.
+              "SELECT 1; DELETE FROM visits", "SELECT 1 #;\\n; DELETE FROM visits", "SELECT 1 --x\\n; DELETE FROM visits", "SELECT 1 INTO/**/OUTFILE '/tmp/x'", "SELECT 1 FOR/* a */UPDATE",
+              "SELECT /*!99999 1 -- */ INTO OUTFILE '/tmp/x'", "SELECT '\\\\'; DELETE FROM visits -- '", "SELECT 'a\\\\'; DELETE FROM visits; -- '", "SET STATEMENT max_statement_time = 1 FOR DELETE FROM visits",
+              "BEGIN NOT ATOMIC DELETE FROM visits; END", "START REPLICA", "SET DEFAULT ROLE a TO b", "SELECT NEXT VALUE FOR numbers", "SELECT GET_LOCK('a', 1)", "SELECT `nextval`(numbers)"]
     codes = writes.to_h { |sql| ["Mysql2::Client.new.query(\"#{sql}\")", "Mysql2::Error: #{REFUSED}"] }
     more = { "Mysql2::Client.new.prepare('DELETE FROM visits')" => "Mysql2::Error: #{REFUSED}", "Trilogy.new.query('INSERT INTO visits VALUES (\"secret\")')" => "Errno::EROFS: Read-only file system - #{REFUSED}" }
     answers(codes.merge(more)) do |code, expected, result|

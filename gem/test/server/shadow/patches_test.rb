@@ -20,7 +20,7 @@ class ShadowPatchesTest < ShopCase
     code = <<~'RUBY'
       require "paceline/server/shadow/patches"
       patches = Paceline::Server::Shadow::Patches
-      %w[http_install xml xml_mini pstore pstore_copy session_store async_mail free_sql free_view index database_copy parallel_outbound cache_store].each do |name|
+      %w[xml xml_mini pstore pstore_copy session_store async_mail free_sql free_view index database_copy parallel_outbound cache_store].each do |name|
         patches.apply(name, { "shapes" => ["x"], "view" => "x", "table" => "x", "columns" => ["x"] }, nil)
         puts "#{name} applied"
       rescue patches::Inapplicable
@@ -38,12 +38,25 @@ class ShadowPatchesTest < ShopCase
     assert_equal ["paceline", 3, 0], evidence["outbound"].first.values_at("client", "calls", "connections")
   end
 
-  def test_xml
-    before, none, after, compiled, again, evidence = in_shop(<<~'RUBY')
-      before = get("/feed")
-      [before, patch("xml"), get("/feed"), ActionView::Template.handler_for_extension("builder").class.name, patch("xml"), evidence("/feed")]
+  # Faraday, open-uri and others load it in the first request that calls.
+  def test_http_install_before_the_application_has_loaded_net_http
+    code = <<~'RUBY'
+      require "paceline/server/shadow/patches"
+      puts defined?(Net::HTTP).inspect
+      Paceline::Server::Shadow::Patches.apply("http_install", {}, nil)
+      require "open-uri"
+      puts Paceline::Server::Shadow::Patches::HttpInstall.installed?
     RUBY
-    assert_equal [before, nil, "Paceline::XML::TemplateHandler", "Builder::XmlMarkup is Paceline's already"], [after, none, compiled, again]
+    out, status = Open3.capture2e({ "RUBYOPT" => nil }, RbConfig.ruby, "-I#{LIB}", "-e", code)
+    assert_equal [true, "nil\ntrue\n"], [status.success?, out]
+  end
+
+  def test_xml
+    before, none, after, builder, again, evidence = in_shop(<<~'RUBY')
+      before = get("/feed")
+      [before, patch("xml"), get("/feed"), Builder::XmlMarkup.name, patch("xml"), evidence("/feed")]
+    RUBY
+    assert_equal [before, nil, "Paceline::XML::Builder", "Builder::XmlMarkup is Paceline's already"], [after, none, builder, again]
     assert_nil evidence["xml"]
   end
 
@@ -148,6 +161,21 @@ class ShadowPatchesTest < ShopCase
       [none, evidence("/twice")[:log].slice(:level, :debug_lines), ActiveRecord::Base.logger.level]
     RUBY
     assert_equal [nil, { "level" => "info", "debug_lines" => 0 }, 1], [none, lines, level]
+  end
+
+  # Of a fragment that is kept the second rendering is the first one's.
+  def test_settings_of_rails_that_keep_fragments_and_templates
+    already, none, before, after = in_shop(<<~'RUBY')
+      already = %w[perform_caching template_caching].map { |name| patch(name) }
+      ActionController::Base.perform_caching = false
+      ActionView::Base.cache_template_loading = false
+      view = ->(text) { Class.new(ActionController::Base).renderer.render(inline: "<% cache('news') do %><%= text %><% end %>", locals: { text: text }) }
+      before = %w[a b].map(&view)
+      none = %w[perform_caching template_caching].map { |name| patch(name) }
+      [already, none, before, %w[c d].map(&view) << ActionView::Base.cache_template_loading]
+    RUBY
+    assert_equal ["Rails keeps fragments already", "Rails keeps templates already"], already
+    assert_equal [[nil, nil], %w[a b], ["c", "c", true]], [none, before, after]
   end
 
   def test_one_write

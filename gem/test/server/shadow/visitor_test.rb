@@ -14,7 +14,9 @@ class ShadowVisitorTest < ShadowCase
     "the browser" => ["env['HTTP_USER_AGENT'].include?('Mobile')"],
     "the session" => ["Rack::Session::Cookie.new(->(e) { e['rack.session']['user_id'].nil?; [200, {}, []] }, secret: 'x' * 64).call(env).first", "(env['rack.session'] = { 'user' => 7 }; env['rack.session']['user'] == 1)"],
     # What is read of a copy, nobody sees.
-    "a copy of the request" => ["{}.merge(env)['HTTP_COOKIE'].nil?", "Hash[env].size", "{}.update(env).size", "{ **env }.size", "[env].each_with_object({}) { |one, all| all.update(one) }.size"],
+    "a copy of the request" => ["{}.merge(env)['HTTP_COOKIE'].nil?", "Hash[env].size", "{}.update(env).size", "{ **env }.size", "[env].each_with_object({}) { |one, all| all.update(one) }.size",
+                              "JSON.generate(env).size", "env.to_json.size", "Marshal.dump(Hash.instance_method(:select).bind_call(env) { |_, value| value.instance_of?(String) }).size"],
+    "a field of the request" => ["env['HTTP_X_TENANT'].nil?", "env['HTTP_CF_IPCOUNTRY'] == 'de'", "Rack::Request.new(env).get_header('HTTP_COUNTRY').nil?"],
     "the whole request" => ["env.to_a.size", "env.each { |_| nil }.size", "env.select { |name, _| name.start_with?('HTTP_C') }.size", "env.map(&:first).size", "env.merge('a' => 1).size", "env.find { |_, value| value == 'x' }",
                             "env.to_h { |name, value| [name, value] }.size", "env.any? { |_, value| value == 'admin' }", "env.inspect.size"]
   }.freeze
@@ -22,7 +24,7 @@ class ShadowVisitorTest < ShadowCase
 
   def ask(codes)
     answers = codes.each_with_index.to_h { |code, number| ["/#{number}", "(#{code}) ? 'the page' : 'the page'"] }
-    with_shadow("require 'rack'\nrequire 'rack/session/cookie'\n#{routes(answers)}") do |shadow|
+    with_shadow("require 'rack'\nrequire 'json'\nrequire 'rack/session/cookie'\n#{routes(answers)}") do |shadow|
       codes.each_with_index do |code, number|
         result = shadow.get("/#{number}", headers: HEADERS, stranger: true)
         assert_equal "the page", result["text"], "#{code}: #{result["error"]}"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Renders views with Rails and prints what came of each, as JSON: `ruby rails_views.rb stock|ours`. Run by template_rails_test.rb, in a
-# process of its own, since Rails with its own handler and with ours don't go together in one.
+# Renders views with Rails and prints what came of each, as JSON: `ruby rails_views.rb stock|ours`. Run by rails_views_test.rb, in a
+# process of its own, since Builder can't be put back.
 ENV["RAILS_ENV"] = "test"
 require "logger"
 require "action_controller"
@@ -67,18 +67,10 @@ class PagesController < ActionController::Base
     body.each { |part| text << part }
     { status: status, type: headers["Content-Type"] || headers["content-type"], text: text }
   rescue ActionView::Template::Error => e
-    spot = ActionDispatch::ExceptionWrapper.new(nil, e.cause).send(:extract_source, located(e)) if located(e) && ARGV[0] == "ours"
     { error: e.cause.class, message: e.message.lines.first.gsub(/0x\h+/, "0x").gsub(ROOT, ""), line: e.line_number, extract: e.respond_to?(:source_extract) && e.source_extract,
-      file: e.file_name && File.basename(e.file_name), spot: spot }
+      file: e.file_name && File.basename(e.file_name) }
   rescue SyntaxError => e
     { syntax: e.class, file: e.message[/\S+\.builder/] }
-  end
-
-  # The place in a template where it was raised, as Rails 7.1 and later see it.
-  def self.located(error)
-    return unless defined?(ActionDispatch::ExceptionWrapper::SourceMapLocation)
-
-    ActionDispatch::ExceptionWrapper.new(nil, error.cause).send(:build_backtrace).find { |place| place.path.to_s.start_with?(ROOT) }
   end
 end
 
@@ -101,10 +93,5 @@ results.merge!(%w[plain fails_in_value nested].to_h { |name| ["#{name}_frozen", 
 # Outside of views.
 results["outside"] = { text: [{ a: 1, "b" => nil, c: [1, "<"], d: { e: :f } }].to_xml + { g: Time.utc(2024), h: 1.5 }.to_xml(indent: 0) }
 results["handler"] = { name: ActionView::Template.handler_for_extension("builder").class, builder: Builder::XmlMarkup }
-if ARGV[0] == "ours"
-  Paceline::XML::Template.define_singleton_method(:compile) { |*, **| raise "a mistake" }
-  ActionView::LookupContext::DetailsKey.clear
-  results["handler"]["mistake"] = PagesController.outcome(SCENARIOS["plain"])
-end
 puts JSON.generate(results)
 FileUtils.rm_rf(PagesController::ROOT)

@@ -2,7 +2,8 @@
 
 # The application takes the connection, or the input, and does with it what it should not. And clients that try what SECURITY.md says is refused.
 module Hostile
-  group "hijack", "app_hard_timeout = \"1s\"\n" do
+  # A client that closes may only have shut down its sending side: for keepalive_timeout the application can still answer it.
+  group "hijack", "app_hard_timeout = \"1s\"\nkeepalive_timeout = \"3s\"\n" do
     behaviour("garbage", 500, 502, :closed) { |env| env["rack.hijack"].call.tap { |io| io.write("\xff\0garbage\r\n\r\n") && io.close } && nil }
     behaviour("nothing, closed", 500, 502, :closed) { |env| env["rack.hijack"].call.close || ok }
     behaviour("nothing, and never closed", 500, 502, :closed, reads: 0) { |env| (KEPT << env["rack.hijack"].call) && ok }

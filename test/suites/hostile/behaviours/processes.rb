@@ -18,7 +18,7 @@ module Hostile
     behaviour("SEGV to itself", 502) { Process.kill(:SEGV, Process.pid) && sleep }
     behaviour("ABRT to itself", 502) { Process.kill(:ABRT, Process.pid) && sleep }
     behaviour("TERM to itself", 200, 502, kills: true) { Process.kill(:TERM, Process.pid) && ok }
-    behaviour("TERM to all workers", 200, 502, kills: true) { `pgrep -P #{Process.ppid}`.split.each { |pid| Process.kill(:TERM, pid.to_i) } && ok }
+    behaviour("TERM to all workers", 200, 502, kills: true) { `pgrep -P #{Process.ppid}`.split.each { |pid| Process.kill(:TERM, pid.to_i) rescue nil } && ok }
     behaviour("KILL to the preloader", 502) { Process.kill(:KILL, Process.ppid) && sleep }
     behaviour("TERM to the preloader", 200) { Process.kill(:TERM, Process.ppid) && ok }
     behaviour("the main thread is killed", 200, 500, 502, kills: true) { Thread.main.kill && ok }

@@ -175,6 +175,24 @@ fn another_load_of_the_code_begins_from_nothing() {
 }
 
 #[test]
+fn what_was_proven_before_the_server_was_started_is_proven_of_no_value() {
+    let policy = Policy { mode: Mode::Serve, ..Policy::default() };
+    let mut site = Site { watch: Watch::new(policy), ..Site::default() };
+    site.learn_schema(SCHEMA);
+    site.watch.begin_release("r1", 0);
+    site.watch.remember("r1", ["GET /beers/*"].into_iter());
+    // So many comparisons by visitors who have nothing.
+    for nth in 0..=PROVEN_AGAIN {
+        site.ask(nth, None, "Hello");
+    }
+    assert_eq!(site.stage(), Stage::Serving);
+    assert_eq!(site.ask(1, None, ""), "Hello");
+    assert_eq!(site.ask(1, Some(("browser", "x")), "Hello"), "asked: Hello");
+    assert_eq!(site.ask(1, cookie("ann"), "Hello, Ann"), "asked: Hello, Ann");
+    assert!(matches!(site.stage(), Stage::Off(_)));
+}
+
+#[test]
 fn what_is_remembered_of_values_has_a_bound() {
     let mut site = Site::proven(&beer("i1"), "Pils");
     for nth in 0..3 * unnamed::MAX_HALF as u64 {

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::Actor;
 use crate::{
     apps::worker_process::Worker,
-    workers::{
+    origins::workers::{
         dispatch::queue::WorkerId,
         protocol::{
             fields,

@@ -8,17 +8,16 @@ use std::{
 
 use doctor::live::{compare, ExpectedGain, LiveTimes};
 
-use super::{Actor, ActorEvent, Event};
+use super::Actor;
 use crate::{
     apps::{
-        actor::ready_check::Rehearsal,
         attempts::Outcome,
         canary::{judge, Expectation, LastLook, Plan, Verdict},
+        events::{ActorEvent, Event, Rehearsal},
         generation::{Generation, Phase},
-        memory_usage::Memory,
     },
-    observe::log::Name,
-    workers::dispatch::{comparison::Comparison, queue::Queue},
+    observe::{log::Name, memory_usage::Memory},
+    origins::workers::dispatch::{comparison::Comparison, queue::Queue},
 };
 
 /// How often it is looked at.

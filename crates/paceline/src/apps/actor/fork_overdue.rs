@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use units::show_duration;
+
 use super::{leave::kill, Actor};
-use crate::{
-    observe::{log::Name, metrics::Restart},
-    support::units::show_duration,
-};
+use crate::observe::{log::Name, metrics::Restart};
 
 /// When it is looked at again while others serve: a start that was tried meanwhile may have failed.
 const NEXT_LOOK: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use super::{leave::kill, Actor};
 use crate::{
     apps::{generation::Phase, reaper::Exit, ruby_facts::RubyFacts, worker_process::WorkerEnd},
     observe::log::Name,
-    workers::{
+    origins::workers::{
         dispatch::queue::{StreamThreads, WorkerId},
         protocol::{
             channel::Channel,
@@ -68,6 +68,7 @@ impl Actor {
             kind::MEMORY => drop(generation.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
             kind::PRELOADER_FAILED => {
                 let (step, failure) = failure(&frame.payload);
+                generation.report.versions = RubyFacts::parse(&texts).versions;
                 self.generation_failed(number, step, failure).await;
             }
             _ => {}
@@ -138,9 +139,10 @@ impl Actor {
             return;
         }
         let memory = worker.mailbox.take().filter(|(of, _)| *of == thread);
+        let run_as = &generation.run_as;
         let opened = fd.map(|fd| match memory {
-            Some((_, memory)) => Channel::new(fd, thread)?.with_mailbox(&memory),
-            None => Channel::new(fd, thread),
+            Some((_, memory)) => Channel::new(fd, thread, run_as)?.with_mailbox(&memory),
+            None => Channel::new(fd, thread, run_as),
         });
         let Some(Ok(channel)) = opened else { return };
         if let Some(rehearsal) = &generation.rehearsal {
@@ -193,6 +195,9 @@ impl Actor {
     async fn worker_failed(&mut self, number: u64, payload: &[u8]) {
         let (step, failure) = failure(payload);
         let Some(generation) = self.generation(number) else { return };
+        if generation.report.versions.is_empty() {
+            generation.report.versions = RubyFacts::parse(&fields::texts(payload)).versions;
+        }
         if generation.phase != Phase::Ready {
             return self.generation_failed(number, step.or(Some(Step::Ready)), failure).await;
         }

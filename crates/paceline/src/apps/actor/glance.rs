@@ -6,8 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{measure::MemoryReading, Actor};
-use crate::{apps::memory_usage::process::resident, config::WorkerLimits, workers::dispatch::queue::WorkerId};
+use super::Actor;
+use crate::{
+    apps::events::MemoryReading, config::WorkerLimits, observe::memory_usage::process::resident,
+    origins::workers::dispatch::queue::WorkerId,
+};
 
 /// A worker that leaks as fast as it can takes some megabytes meanwhile.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -35,7 +38,7 @@ impl Glance {
 impl Actor {
     /// A reading is the ground of the looks that follow.
     pub(super) fn ground(&mut self, reading: &MemoryReading) {
-        let size = |(id, memory): &(WorkerId, crate::apps::memory_usage::Memory)| {
+        let size = |(id, memory): &(WorkerId, crate::observe::memory_usage::Memory)| {
             (*id, Size { resident: memory.rss, own: memory.own() })
         };
         self.glance.read = reading.workers.iter().map(size).collect();

@@ -3,14 +3,10 @@
 
 use super::{Actor, Context};
 use crate::{
-    apps::{
-        generation::Generation,
-        incidents::{Incident, Kind, Process},
-        reaper::Exit,
-        worker_process::Worker,
-    },
+    apps::{generation::Generation, reaper::Exit, worker_process::Worker},
+    observe::incidents::{Incident, Kind, Process},
+    origins::workers::dispatch::queue::WorkerId,
     support::clock,
-    workers::dispatch::queue::WorkerId,
 };
 use startup_report::StartupReport;
 

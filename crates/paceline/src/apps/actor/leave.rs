@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use super::{Actor, PRELOADER_END, SERVED_END};
 use crate::{
     apps::{
-        app::State,
         attempts::Outcome,
         generation::{Generation, Phase},
+        orders::State,
         worker_process::{Grace, WorkerStage},
     },
-    workers::dispatch::queue::WorkerId,
+    origins::workers::dispatch::queue::WorkerId,
 };
 
 impl Actor {

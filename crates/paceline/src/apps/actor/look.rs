@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Actor;
 use crate::{
     apps::{
-        app::State,
         generation::Generation,
+        orders::State,
         overview::{GenerationView, Overview, Role, Standing, WorkerView},
     },
-    workers::dispatch::queue::Tally,
+    origins::workers::dispatch::queue::Tally,
 };
 
 impl Actor {
@@ -31,17 +31,7 @@ impl Actor {
         let all = current.chain(canary).chain(next).chain(previous).chain(leaving);
         let generations = all.map(|(role, generation)| view(role, generation, &tallies)).collect();
         let (processes, restarts) = (self.context.processes.views(), self.attempts.under_way());
-        let overlay = self.current.as_ref().and_then(|current| current.overlay.clone());
-        Overview {
-            state,
-            failure,
-            workers_wanted: self.workers,
-            restarts,
-            generations,
-            processes,
-            tuned: overlay.map(|overlay| overlay.tuned).unwrap_or_default(),
-            headroom: self.size.headroom().cloned(),
-        }
+        Overview { state, failure, workers_wanted: self.workers, restarts, generations, processes }
     }
 }
 

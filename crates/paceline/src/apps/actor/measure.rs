@@ -6,20 +6,18 @@ use std::time::{Duration, Instant};
 use rustix::time::{clock_gettime, ClockId, Timespec};
 use tokio::sync::watch;
 
-use super::{Actor, ActorEvent, Event};
+use super::Actor;
 use crate::{
     apps::{
+        events::{ActorEvent, Event, MemoryReading},
         growth::Growth,
         memory::{GrowthView, HeapQuery},
-        memory_usage::{Machine, Memory},
     },
-    workers::{
-        dispatch::queue::WorkerId,
-        protocol::{
-            control::ControlWriter,
-            frame::{encode, kind},
-            ruby_heap::RubyHeap,
-        },
+    observe::memory_usage::{Machine, Memory},
+    origins::workers::protocol::{
+        control::ControlWriter,
+        frame::{encode, kind},
+        ruby_heap::RubyHeap,
     },
 };
 
@@ -43,16 +41,6 @@ pub struct MemorySchedule {
     pub growth: Growth,
 }
 
-/// What was read.
-pub struct MemoryReading {
-    pub workers: Vec<(WorkerId, Memory)>,
-    pub preloader: Option<Memory>,
-    pub front: Memory,
-    pub machine: Option<Machine>,
-    /// Of processor time.
-    pub took: Duration,
-}
-
 impl MemorySchedule {
     pub fn new() -> MemorySchedule {
         MemorySchedule { next: None, at_any_rate: false, answered: 0, growth: Growth::default() }
@@ -67,7 +55,7 @@ impl MemorySchedule {
         self.next = Some(Instant::now());
     }
 
-    /// The same, and reads whatever it sees: a worker has grown, be it by itself.
+    /// Looks at once, and reads whatever it sees: a worker has grown, be it by itself.
     pub fn at_once(&mut self) {
         self.at_any_rate = true;
         self.soon();

@@ -3,20 +3,22 @@
 
 use std::time::{Duration, Instant};
 
+use units::{bytes, show_bytes};
+
 use super::{incident, leave::kill, Actor};
 use crate::{
     apps::{
         growth::WorkerGrowth,
-        incidents::{Incident, Kind},
         limits::{self, Verdict, Why, WorkerMemory},
         worker_process::WorkerStage,
     },
-    observe::{log::Name, metrics::Restart},
-    support::{
-        clock,
-        units::{megabytes, show_bytes},
+    observe::{
+        incidents::{Incident, Kind},
+        log::Name,
+        metrics::Restart,
     },
-    workers::dispatch::queue::WorkerId,
+    origins::workers::dispatch::queue::WorkerId,
+    support::clock,
 };
 
 /// A worker that reaches a limit sooner than this after its fork shows that the limit is too low.
@@ -64,9 +66,9 @@ impl Actor {
             let text = format!(
                 "{}: {whose} {}, more than {name} = {} allows, so the limit is not applied; set {name} to more than {}",
                 self.context.site.name,
-                megabytes(born),
+                bytes(born),
                 show_bytes(limit),
-                megabytes(born * 2),
+                bytes(born * 2),
             );
             self.context.log.event(Name::MemoryLimit, text);
         }
@@ -129,7 +131,7 @@ impl Actor {
                 "{}: {TOO_MANY} workers one after another have reached {setting} within a minute of their fork; they are replaced ever more rarely. \
                  If that is what the application needs, raise it (the last one had {})",
                 self.context.site.name,
-                megabytes(needed)
+                bytes(needed)
             );
             self.context.log.event(Name::MemoryLimit, text);
         }
@@ -183,23 +185,23 @@ fn line(who: &str, why: Why, setting: &str, grown: Option<&WorkerGrowth>, then: 
     let own = grown.map_or(0, |grown| grown.now);
     let what = match why {
         Why::Worker(limit) => {
-            format!("has {} for itself, more than {setting} = {}", megabytes(own), show_bytes(limit))
+            format!("has {} for itself, more than {setting} = {}", bytes(own), show_bytes(limit))
         }
         Why::Site { limit, sum } => format!(
             "has most, {}, of the {} that all workers have for themselves, more than {setting} = {}",
-            megabytes(own),
-            megabytes(sum),
+            bytes(own),
+            bytes(sum),
             show_bytes(limit)
         ),
         Why::Requests(quota) => format!("has answered {quota} requests ({setting})"),
     };
-    let grew = grown.and_then(|grown| Some((grown.bytes(), grown.most()?))).map(|(bytes, most)| {
+    let grew = grown.and_then(|grown| Some((grown.bytes(), grown.most()?))).map(|(grown, most)| {
         let plural = if most.requests == 1 { "" } else { "s" };
         format!(
             "; it grew by {}, most with {} ({} in {} request{plural})",
-            megabytes(bytes),
+            bytes(grown),
             most.label,
-            megabytes(most.bytes),
+            bytes(most.bytes),
             most.requests
         )
     });
@@ -209,23 +211,23 @@ fn line(who: &str, why: Why, setting: &str, grown: Option<&WorkerGrowth>, then: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{apps::growth::Growth, workers::dispatch::queue::RouteWork};
+    use crate::{apps::growth::Growth, origins::workers::dispatch::queue::RouteWork};
 
     #[test]
     fn a_line_says_how_much_and_with_which_route() {
         let mut growth = Growth::default();
         growth.read(1, 10 << 20, []);
-        let done = RouteWork { route: None, requests: 12, allocated: 5 };
+        let done = RouteWork { route: None, requests: 12, running: 0, allocated: 5 };
         growth.read(1, 110 << 20, [(Some("GET /leak".into()), done)]);
         let grown = growth.of(1);
         let told = |why, hard| line("shop.2 (pid 7)", why, named(why, hard).2, grown, "it goes");
         assert_eq!(
             told(Why::Worker(100 << 20), false),
-            "shop.2 (pid 7) has 110.0 MB for itself, more than worker_memory = 100MB; \
-             it grew by 100.0 MB, most with GET /leak (100.0 MB in 12 requests); it goes"
+            "shop.2 (pid 7) has 110 MB for itself, more than worker_memory = 100MB; \
+             it grew by 100 MB, most with GET /leak (100 MB in 12 requests); it goes"
         );
         let site = told(Why::Site { limit: 300 << 20, sum: 320 << 20 }, true);
-        assert!(site.contains("has most, 110.0 MB, of the 320.0 MB that all workers have for themselves, more than site_memory_hard = 300MB"), "{site}");
+        assert!(site.contains("has most, 110 MB, of the 320 MB that all workers have for themselves, more than site_memory_hard = 300MB"), "{site}");
         let retired = line("a.1 (pid 7)", Why::Requests(1003), "max_requests", None, "it goes");
         assert_eq!(retired, "a.1 (pid 7) has answered 1003 requests (max_requests); it goes");
     }

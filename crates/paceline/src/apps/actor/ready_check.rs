@@ -3,24 +3,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Actor, ActorEvent, Event};
+use super::Actor;
 use crate::{
-    apps::{generation::Phase, ready_check},
+    apps::{
+        events::{ActorEvent, Event, Rehearsal},
+        generation::Phase,
+        ready_check,
+    },
     observe::log::Name,
-    workers::dispatch::queue::Queue,
+    origins::workers::dispatch::queue::Queue,
 };
-use startup_report::{Failure, Step};
+use startup_report::{text, Failure, Step};
 
 /// Beyond what its parts may take.
 const MARGIN: Duration = Duration::from_secs(60);
-
-/// What came of it.
-pub struct Rehearsal {
-    /// The path that was asked for, and the answer's status.
-    pub asked: Option<(String, u16)>,
-    /// Pages that it was warmed with.
-    pub warmed: usize,
-}
 
 impl Actor {
     /// All workers of the generation that boots are ready.
@@ -83,12 +79,15 @@ impl Actor {
     /// A generation that had none before it serves at once: other pages may be fine. How it answers is told all the
     /// same.
     fn ask_first(&self) {
+        let run_as = self.current.as_ref().map(|current| current.run_as.clone());
         let (site, log) = (self.context.site.clone(), self.context.log.clone());
         let queue: Arc<Queue> = self.context.queue.clone();
         tokio::spawn(async move {
             let Err(failure) = ready_check::check(&queue, &site).await else { return };
             let told = failure.headline(&startup_report::place::Root::of(&site.root));
-            log.event(Name::NotReady, format!("{} serves, but its ready_path fails: {told}", site.name));
+            let found = startup_report::suggest_for_request(&failure, &site.root, &site.environment, run_as.as_ref());
+            let advice = found.map(|found| format!("\n{}", text::what_to_do(&found).trim_end())).unwrap_or_default();
+            log.event(Name::NotReady, format!("{} serves, but its ready_path fails: {told}{advice}", site.name));
         });
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         worker_process::{Worker, WorkerStage},
     },
     observe::log::Name,
-    workers::{
+    origins::workers::{
         dispatch::queue::{Tally, WorkerId},
         protocol::{
             fields,
@@ -208,14 +208,13 @@ impl Actor {
         report.done(Step::Found, began.elapsed());
         report.read_as = Some(run_as.clone());
         let begun = found.and_then(|found| {
-            Ok((found, Generation::new(next, report, began, UnixStream::from(socket), None, &site, &self.events)?))
+            let socket = UnixStream::from(socket);
+            Ok((found, Generation::new(next, report, began, socket, None, (&site, run_as), &self.events)?))
         });
         match begun {
             Ok((found, mut generation)) => {
                 generation.pid = Some(worker.pid);
-                generation.run_as = run_as;
                 generation.mold = Some(Mold { index: worker.index, requests });
-                generation.base = self.base.clone();
                 generation.start(&site, &found).await;
                 self.await_exit(next, worker.pid);
                 self.next = Some(generation);
@@ -232,8 +231,8 @@ impl Actor {
         let Some(pid) = pid.parse::<i32>().ok() else { return };
         let mold = self.generations().find(|generation| generation.mold.is_some() && generation.pid == Some(pid));
         let (Some(number), Some(exit)) = (mold.map(|mold| mold.number), exit) else { return };
-        let happened = super::ActorEvent::Exited(exit);
-        let _ = self.events.send(super::Event { generation: number, worker: None, happened });
+        let happened = crate::apps::events::ActorEvent::Exited(exit);
+        let _ = self.events.send(crate::apps::events::Event { generation: number, worker: None, happened });
     }
 
     /// A worker is gone: if it was to be the mold, or to stand in for it, that is over for this generation.

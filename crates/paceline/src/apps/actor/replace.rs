@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 use super::{
     incident,
     leave::{end_preloader, kill},
-    Actor, ActorEvent, Event, LAST_WORDS,
+    Actor, LAST_WORDS,
 };
 use crate::{
     apps::{
-        app::State,
+        events::{ActorEvent, Event},
         generation::Phase,
+        orders::State,
         reaper::Exit,
         worker_process::{WorkerEnd, WorkerStage},
     },
     observe::{log::Name, metrics::Restart},
-    workers::{
+    origins::workers::{
         dispatch::queue::{Complaint, WorkerId},
         protocol::{
             fields,

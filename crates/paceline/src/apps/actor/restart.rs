@@ -3,39 +3,18 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
 use super::{Actor, LONGEST_PAUSE};
 use crate::{
     apps::{
-        app::State,
         attempts::{Cause, Outcome, REPLACED},
-        canary::Plan,
         generation::Phase,
+        orders::{State, Wish},
     },
     observe::log::Name,
 };
 
 /// So long after a failure the pages that are open ask, since they were told.
 const JUST_FAILED: Duration = Duration::from_secs(1);
-
-/// A restart that somebody wants.
-pub struct Wish {
-    pub cause: Cause,
-    /// The new generation is tried with a share of the requests first.
-    pub canary: Option<Plan>,
-    /// Told the number of the attempt at once.
-    pub begun: Option<oneshot::Sender<u64>>,
-    /// Told what came of it.
-    pub done: Option<oneshot::Sender<Outcome>>,
-}
-
-impl Wish {
-    /// Of one who does not wait.
-    pub fn by(cause: Cause) -> Wish {
-        Wish { cause, canary: None, begun: None, done: None }
-    }
-}
 
 impl Actor {
     /// Boots anew beside what serves.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{leave::end_preloader, Actor};
 use crate::{
-    apps::{app::State, attempts::Outcome, generation::Generation},
+    apps::{attempts::Outcome, generation::Generation, orders::State},
     observe::log::Name,
 };
 use startup_report::{StartupReport, Step};

@@ -6,18 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{measure::MemoryReading, Actor};
+use super::Actor;
 use crate::{
     apps::{
         concurrency::Concurrency,
+        events::MemoryReading,
         headroom::{self, Headroom},
-        memory_usage::Machine,
         pool::{Change, Load, Pool},
         tuning,
         worker_process::WorkerStage,
     },
     config::SiteConfig,
-    observe::log::Name,
+    observe::{log::Name, memory_usage::Machine},
 };
 
 /// Readings one after another by which there is no room, before workers are taken away.
@@ -62,11 +62,6 @@ impl Size {
             kept: kept.unwrap_or(0),
         };
         (size, first)
-    }
-
-    /// By the last reading.
-    pub fn headroom(&self) -> Option<&Headroom> {
-        self.headroom.as_ref()
     }
 }
 

@@ -2,25 +2,23 @@
 //! It never touches what serves already, but to let it go when its successor is ready.
 
 use std::{
-    collections::BTreeMap,
-    ffi::OsString,
     io,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{leave::kill, replace::shown_pause, Actor, ActorEvent, Event};
+use super::{leave::kill, replace::shown_pause, Actor};
 use crate::{
     apps::{
-        app::State,
         attempts::Outcome,
+        events::{ActorEvent, Event},
         found::StartableApp,
         generation::{Generation, Phase},
+        orders::State,
         spawn::{self, PreloaderProcess},
-        tuner::{self, Overlay},
     },
-    config::{without_tuned, SiteConfig, TunedSettings},
+    config::SiteConfig,
     observe::log::Name,
 };
 use startup_report::{Failure, StartupReport, Step};
@@ -40,36 +38,24 @@ impl Actor {
         self.start_at = None;
         self.attempts.begin();
         let pinned = self.pinned.clone().filter(|release| release.is_dir());
-        let (base, wanted) = self.wanted_settings();
-        let mut report = StartupReport::new(&base.name, &base.root, &base.environment);
+        let site = self.wanted_settings();
+        let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, began.elapsed());
         let fail = |mut report: StartupReport, doing: String, error: String| {
             report.fail(Failure::System { doing, error });
             report
         };
-        let (found, run_as, bundle) = match look(&base, pinned, wanted).await {
+        let (found, run_as) = match look(&site, pinned).await {
             Ok(found) => found,
             Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
         };
-        // A canary may have its own.
-        let planned = self.plan.as_ref().and_then(|plan| plan.tuned.clone());
-        let overlay = match planned {
-            Some(tuned) => Some(Overlay { tuned, lock: bundle.lock }),
-            None => bundle.overlay,
-        };
-        // What somebody else has loaded was started without it.
-        let is_ours = self.context.adopted.is_none();
-        let overlay = overlay.filter(|overlay| is_ours && !overlay.tuned.is_empty());
-        let tuned = overlay.as_ref().map(|overlay| overlay.tuned.clone()).unwrap_or_default();
-        let site = tuned.settings.applied_to(&base);
-        let change = |env: &mut BTreeMap<OsString, OsString>| tuned.environment.apply(env);
         let (run_as, (socket, process)) = match (self.context.adopted.take(), run_as) {
             (Some(socket), _) => (RunAs::own(), (socket, None)),
             (None, Err(refused)) => {
                 let doing = "choose a user for the application".into();
                 return self.failed(fail(report, doing, refused.to_string())).await;
             }
-            (None, Ok(run_as)) => match self.spawn(&site, &found, run_as, change) {
+            (None, Ok(run_as)) => match self.spawn(&site, &found, run_as) {
                 Ok(spawned) => {
                     if let Some(notice) = &spawned.notice {
                         self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
@@ -89,11 +75,8 @@ impl Actor {
         if let Some((pid, ..)) = &process {
             self.await_exit(number, *pid);
         }
-        match Generation::new(number, report.clone(), began, socket, process, &site, &self.events) {
+        match Generation::new(number, report.clone(), began, socket, process, (&site, run_as), &self.events) {
             Ok(mut generation) => {
-                generation.run_as = run_as;
-                generation.overlay = overlay;
-                generation.base = base;
                 generation.start(&site, &found).await;
                 self.next = Some(generation);
             }
@@ -102,32 +85,19 @@ impl Actor {
     }
 
     /// Starts the process that loads the application, or takes the one that has read config/puma.rb.
-    fn spawn(
-        &mut self,
-        site: &SiteConfig,
-        found: &StartableApp,
-        run_as: RunAs,
-        change: impl Fn(&mut BTreeMap<OsString, OsString>),
-    ) -> io::Result<PreloaderProcess> {
+    fn spawn(&mut self, site: &SiteConfig, found: &StartableApp, run_as: RunAs) -> io::Result<PreloaderProcess> {
         let reader = self.context.reader.take();
-        let taken = reader.and_then(|process| spawn::reader(process, site, found, &run_as, &change));
+        let taken = reader.and_then(|process| spawn::reader(process, site, found, &run_as));
         match taken {
             Some(taken) => Ok(taken),
-            None => spawn::preloader_with(site, &found.root, run_as, change),
+            None => spawn::preloader_with(site, &found.root, run_as, |_| {}),
         }
     }
 
-    /// The settings of the next start without what is tuned, and what is tuned. A canary may have settings of its own, which
-    /// were made of those that serve: what it decides itself is no longer tuned.
-    fn wanted_settings(&self) -> (Arc<SiteConfig>, Option<Overlay>) {
-        let Some(tried) = self.plan.as_ref().and_then(|plan| plan.settings.as_deref()) else {
-            return (self.base.clone(), self.overlay.clone());
-        };
-        let mut overlay = self.overlay.clone();
-        if let Some(overlay) = overlay.as_mut().filter(|overlay| !overlay.tuned.settings.are_in(tried)) {
-            overlay.tuned.settings = TunedSettings::default();
-        }
-        (Arc::new(without_tuned(tried.clone(), &self.context.site, &self.base)), overlay)
+    /// The settings of the next start: a canary may have its own.
+    fn wanted_settings(&self) -> Arc<SiteConfig> {
+        let tried = self.plan.as_ref().and_then(|plan| plan.settings.clone());
+        tried.unwrap_or_else(|| Arc::new(self.context.site.clone()))
     }
 
     pub(super) fn await_exit(&self, generation: u64, pid: i32) {
@@ -235,33 +205,18 @@ impl Actor {
     }
 }
 
-/// What a generation is started with beside the settings, as far as its bundle decides.
-#[derive(Default)]
-struct Bundle {
-    lock: String,
-    overlay: Option<Overlay>,
-}
-
-/// What is to be started, as whom, and with what (`overlay`, if its bundle is still the same), looked at away from the event
-/// loop: the files are the application's. Err: what could not be done, and why.
+/// What is to be started, and as whom, looked at away from the event loop: the files are the application's. Err: what
+/// could not be done, and why.
 async fn look(
     site: &SiteConfig,
     release: Option<PathBuf>,
-    overlay: Option<Overlay>,
-) -> Result<(StartableApp, Result<RunAs, Refused>, Bundle), (String, String)> {
+) -> Result<(StartableApp, Result<RunAs, Refused>), (String, String)> {
     let doing = format!("find an application in {}", site.root.display());
     let site = site.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let found = StartableApp::in_release(&site, release.as_ref().unwrap_or(&site.root))?.that_starts()?;
         let run_as = found.run_as(&site);
-        let bundle = match (&site.tune, &run_as) {
-            (Some(_), Ok(run_as)) => {
-                let (lock, overlay) = tuner::overlay_for(overlay, &found.root, run_as);
-                Bundle { lock, overlay }
-            }
-            _ => Bundle::default(),
-        };
-        Ok((found, run_as, bundle))
+        Ok((found, run_as))
     });
     looked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(|error| (doing, error))
 }

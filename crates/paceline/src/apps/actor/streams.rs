@@ -6,7 +6,7 @@ use super::Actor;
 use crate::{
     apps::worker_process::WorkerStage,
     observe::log::Name,
-    workers::{
+    origins::workers::{
         dispatch::queue::{Complaint, WorkerId},
         protocol::frame::{encode, kind},
     },

@@ -7,7 +7,7 @@ use crate::{
         generation::Phase,
         worker_process::{Worker, WorkerStage},
     },
-    workers::dispatch::queue::WorkerId,
+    origins::workers::dispatch::queue::WorkerId,
 };
 
 /// A worker that is to go when another, of the same index, can take its place.

@@ -4,10 +4,10 @@
 use super::{refork::Refork, Actor};
 use crate::{
     apps::{
-        actor::ready_check::Rehearsal,
-        app::State,
         attempts::{Outcome, REPLACED},
+        events::Rehearsal,
         generation::{Generation, Phase},
+        orders::State,
         processes::Release,
     },
     observe::log::Name,
@@ -34,7 +34,6 @@ impl Actor {
         let number = generation.number;
         generation.phase = Phase::Ready;
         self.adopt_settings(&generation.settings);
-        self.base = generation.base.clone();
         self.failures = 0;
         self.recovering = None;
         self.pinned = None;
@@ -58,10 +57,6 @@ impl Actor {
         // A mold has loaded nothing anew.
         let run_as = generation.run_as.clone();
         let release = (!reforked).then(|| Release { root: generation.release.clone(), run_as });
-        if reforked {
-            generation.overlay = self.overlay.clone();
-        }
-        self.overlay = generation.overlay.clone();
         let old = self.current.replace(generation);
         self.context.state.send_replace(State::Ready);
         release.iter().for_each(|release| self.context.processes.took_over(release));

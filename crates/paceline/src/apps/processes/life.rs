@@ -12,6 +12,7 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{sleep_until, timeout},
 };
+use units::show_duration;
 
 use super::{
     child::{self, Release},
@@ -21,13 +22,15 @@ use super::{
 };
 use crate::{
     apps::{
-        incidents::{Incident, Incidents, Kind},
         output::read_lines,
         reaper::{Exit, Reaper},
     },
     config::{ProcessConfig, SiteConfig},
-    observe::log::{Log, Name},
-    support::{clock, units::show_duration},
+    observe::{
+        incidents::{Incident, Incidents, Kind},
+        log::{Log, Name},
+    },
+    support::clock,
 };
 
 /// How long a killed process may take to be gone.

@@ -21,7 +21,10 @@ use tokio::{
 
 use self::life::{Life, Order};
 use super::reaper::Reaper;
-use crate::{apps::incidents::Incidents, config::SiteConfig, observe::log::Log};
+use crate::{
+    config::SiteConfig,
+    observe::{incidents::Incidents, log::Log},
+};
 
 /// One of them at one moment.
 #[derive(Debug, Clone, PartialEq)]

@@ -49,11 +49,11 @@ const MAX_FRAME: usize = 8 << 20;
 const MAX_FIELD: usize = 4096;
 /// Writes of a site of which nobody knows what came, and that are waited for.
 pub(super) const MAX_UNKNOWN: usize = 4096;
-/// Bytes of all frames of a site that are being read. A frame that finds no room waits.
+/// Bytes of all frames of a site that are being read; those of all sites of an account have a bound, too. A frame that finds no room waits.
 pub(super) const MAX_READ: usize = 16 << 20;
 /// Time for a frame from its first byte to its last, and for its answer. Then the connection is closed.
 const FRAME_TIME: Duration = Duration::from_secs(10);
-/// Processes that are connected at once. The rest waits in the socket's queue.
+/// Processes of a site that are connected at once. The rest waits in the socket's queue.
 const MAX_PROCESSES: usize = 64;
 /// A frame up to this size counts as so many bytes.
 const SMALL: usize = 64 << 10;
@@ -67,8 +67,8 @@ const WATCHING_LOOK: u64 = 5;
 /// database may be about to do it.
 const AFTERMATH: Duration = Duration::from_secs(5);
 
-/// What a frame takes of the bytes that may be read, for as long as it is held.
-type Room = OwnedSemaphorePermit;
+/// What a frame takes of the bytes that may be read, for as long as it is held: of its site's, and of its account's.
+type Room = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// Listens for as long as the future is polled.
 pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
@@ -80,6 +80,9 @@ pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
 async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Semaphore>, fails: &AtomicBool) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
+        let all = &auto.account.connections;
+        fails.store(all.available_permits() == 0, Relaxed);
+        let Ok(of_account) = all.clone().acquire_owned().await else { return };
         let accepted = poll_fn(|cx| {
             let accepted = listener.poll_accept(cx);
             fails.store(matches!(accepted, Poll::Ready(Err(_))), Relaxed);
@@ -99,7 +102,7 @@ async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Sema
                 misunderstood(&auto);
             }
             ended(process, &auto).await;
-            drop(place);
+            drop((place, of_account));
         });
     }
 }
@@ -161,7 +164,8 @@ async fn converse(mut stream: UnixStream, process: u64, auto: &Arc<AutoCache>) -
     loop {
         // Between two frames a process may be silent for as long as it likes.
         let first = stream.read_u8().await?;
-        let (kind, payload, _room) = within(FRAME_TIME, frame(&mut stream, first, &auto.reading)).await?;
+        let (kind, payload, _room) =
+            within(FRAME_TIME, frame(&mut stream, first, [&auto.reading, &auto.account.announced])).await?;
         if let Some(ack) = obey(kind, &payload, process, auto).map_err(malformed)? {
             let mut frame = u32::try_from(ack.len()).unwrap_or(0).to_be_bytes().to_vec();
             frame.push(ACK);
@@ -172,7 +176,11 @@ async fn converse(mut stream: UnixStream, process: u64, auto: &Arc<AutoCache>) -
 }
 
 /// The rest of a frame that begins with `first`: its kind, its payload, and the room that it takes while it is held.
-async fn frame(stream: &mut UnixStream, first: u8, reading: &Arc<Semaphore>) -> io::Result<(u8, Vec<u8>, Room)> {
+async fn frame(
+    stream: &mut UnixStream,
+    first: u8,
+    [of_site, of_account]: [&Arc<Semaphore>; 2],
+) -> io::Result<(u8, Vec<u8>, Room)> {
     let mut rest = [0; 4];
     stream.read_exact(&mut rest).await?;
     let [second, third, fourth, kind] = rest;
@@ -181,7 +189,8 @@ async fn frame(stream: &mut UnixStream, first: u8, reading: &Arc<Semaphore>) -> 
         return Err(io::ErrorKind::InvalidData.into());
     }
     let bytes = u32::try_from(length.max(SMALL)).unwrap_or(u32::MAX);
-    let room = reading.clone().acquire_many_owned(bytes).await.map_err(io::Error::other)?;
+    let room = of_site.clone().acquire_many_owned(bytes).await.map_err(io::Error::other)?;
+    let room = (room, of_account.clone().acquire_many_owned(bytes).await.map_err(io::Error::other)?);
     let mut payload = Vec::with_capacity(length.min(SMALL));
     if stream.take(length as u64).read_to_end(&mut payload).await? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -277,6 +286,7 @@ fn text(field: &[u8]) -> Result<&str, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::support::account_share::AccountShare;
 
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = (payload.len() as u32).to_be_bytes().to_vec();
@@ -458,6 +468,40 @@ mod tests {
         }
         assert_eq!(began.elapsed().as_secs(), FRAME_TIME.as_secs());
         assert_eq!(auto.reading.available_permits(), MAX_READ, "nothing of them is left");
+    }
+
+    #[tokio::test]
+    async fn sites_of_an_account_share_what_it_may_have_read_and_connected() {
+        let account: &AccountShare = Box::leak(Box::new(AccountShare::new(1, 100 << 10, 0)));
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.write_all(&frame(SCHEMA, &[0; 80 << 10])).await.unwrap();
+        let site = || Arc::new(Semaphore::new(MAX_READ));
+        let first = theirs.read_u8().await.unwrap();
+        let held = super::frame(&mut theirs, first, [&site(), &account.announced]).await.unwrap();
+        ours.write_all(&frame(SCHEMA, &[0; 80 << 10])).await.unwrap();
+        let first = theirs.read_u8().await.unwrap();
+        let of_site = site();
+        let mut second = std::pin::pin!(super::frame(&mut theirs, first, [&of_site, &account.announced]));
+        let waits = tokio::time::timeout(Duration::from_millis(50), &mut second).await;
+        assert!(waits.is_err(), "another site of the account has it");
+        drop(held);
+        assert_eq!(second.await.unwrap().1.len(), 80 << 10);
+
+        // While no connection is free, a process may be waiting to announce a write: no page is shown.
+        let (mut auto, _answers) = AutoCache::for_tests();
+        Arc::get_mut(&mut auto).unwrap().account = account;
+        let path = std::env::temp_dir().join(format!("paceline-{}.sock", uuid::Uuid::new_v4().simple()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let (places, fails) = (Arc::new(Semaphore::new(9)), AtomicBool::new(false));
+        let taken = auto.account.connections.clone().acquire_owned().await.unwrap();
+        let _waiting = UnixStream::connect(&path).await.unwrap();
+        let mut accepting = std::pin::pin!(accept(listener, &auto, &places, &fails));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut accepting).await.is_err());
+        assert_eq!((fails.load(Relaxed), auto.processes.load(Relaxed)), (true, 0));
+        drop(taken);
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut accepting).await.is_err());
+        assert_eq!(auto.processes.load(Relaxed), 1);
+        std::fs::remove_file(path).unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -62,8 +62,8 @@ use self::{
     trust::Trust,
 };
 use crate::{
-    request::exchange::RecordSlot,
-    support::{clock, site_files::SiteFiles},
+    exchange::RecordSlot,
+    support::{account_share::AccountShare, clock, site_files::SiteFiles},
 };
 use unix_user::RunAs;
 
@@ -114,6 +114,7 @@ pub struct AutoCache {
     /// Locked before `watch`.
     proven: Mutex<ProvenRoutes>,
     run_as: RunAs,
+    account: &'static AccountShare,
     /// The files that pages were made of.
     marks: FileMarks,
     /// Locked before `watch`.
@@ -214,16 +215,18 @@ impl AutoCache {
         tell: Tell,
     ) -> (Arc<AutoCache>, Answers) {
         let (answers, waiting) = mpsc::unbounded_channel();
+        let account = AccountShare::of(&run_as);
         let auto = AutoCache {
             policy: watch.policy(),
             trust,
             off_routes: Mutex::new(off_routes),
             proven: Mutex::new(proven),
             marks: FileMarks::new(SiteFiles::new(run_as.clone())),
+            account,
             run_as,
             databases: Mutex::default(),
             tell,
-            watch: RwLock::new(watch),
+            watch: RwLock::new(watch.within(account.pages.clone())),
             moment: AtomicU64::new(0),
             answers,
             waiting: AtomicUsize::new(0),

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     content::body::{ResponseBody, Stream},
-    request::exchange::{Exchange, RecordSlot},
+    exchange::{Exchange, RecordSlot},
     support::clock,
 };
 

@@ -9,11 +9,9 @@ use ::auto_cache::{
 };
 use cache::{
     cookies::{cookies, is_analytics},
-    parts::names_part,
+    parts::{names_part, wanted_format},
 };
 use http::{header, HeaderMap};
-
-use super::request_parts::is_plain;
 
 /// Fields that decide how an answer travels, that the front puts right, or that are in each page's URL.
 const BESIDE: [&str; 26] = [
@@ -46,40 +44,27 @@ const BESIDE: [&str; 26] = [
     "x-request-start",
 ];
 /// Fields in which many visitors are alike, or that differ with each request.
-const COMMON: [&str; 46] = [
+const COMMON: [&str; 29] = [
     "accept",
     "accept-charset",
-    "accept-language",
-    "baggage",
     "cdn-loop",
     "cf-connecting-ip",
-    "cf-ipcountry",
     "cf-ray",
     "cf-visitor",
     "client-ip",
     "content-type",
     "device-memory",
-    "dnt",
     "downlink",
     "dpr",
     "ect",
     "forwarded",
     "origin",
     "priority",
-    "purpose",
     "referer",
     "rtt",
-    "save-data",
-    "sec-fetch-dest",
-    "sec-fetch-mode",
-    "sec-fetch-site",
-    "sec-fetch-user",
-    "sec-gpc",
-    "sec-purpose",
     "traceparent",
     "tracestate",
     "true-client-ip",
-    "upgrade-insecure-requests",
     "user-agent",
     "via",
     "viewport-width",
@@ -87,15 +72,43 @@ const COMMON: [&str; 46] = [
     "x-amzn-trace-id",
     "x-cloud-trace-context",
     "x-forwarded-for",
-    "x-forwarded-port",
-    "x-moz",
-    "x-purpose",
     "x-real-ip",
-    "x-requested-with",
     "x-turbo-request-id",
 ];
 /// Client hints.
 const HINTS: &str = "sec-ch-";
+/// Fields of a few values, of which many visitors have each, and by which applications choose what they show: equal answers to others say
+/// nothing of a value.
+const FEW: [&str; 17] = [
+    "accept-language",
+    "cf-ipcountry",
+    "dnt",
+    "purpose",
+    "save-data",
+    "sec-ch-ua-mobile",
+    "sec-ch-ua-platform",
+    "sec-fetch-dest",
+    "sec-fetch-mode",
+    "sec-fetch-site",
+    "sec-fetch-user",
+    "sec-gpc",
+    "sec-purpose",
+    "upgrade-insecure-requests",
+    "x-forwarded-port",
+    "x-moz",
+    "x-purpose",
+];
+/// Stands for all values of such a field where many are needed.
+const NONE_ALIKE: &[u8] = b"";
+
+/// Only `name=value` and `; ` between: all programs read it alike. Of space, Rack takes away only what follows a semicolon.
+pub(super) fn is_plain(cookies: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
+    cookies.split(|byte| *byte == b';').enumerate().all(|(nth, pair)| {
+        let pair = if nth > 0 { &pair[pair.iter().take_while(|byte| **byte == b' ').count()..] } else { pair };
+        pair.is_empty() || pair.contains(&b'=') && !is_space(pair.first()) && !is_space(pair.last())
+    })
+}
 
 #[cfg(test)]
 thread_local! {
@@ -111,8 +124,14 @@ pub fn each_field(headers: &HeaderMap, address: Option<IpAddr>, see: &mut dyn Fn
         if BESIDE.contains(&name) || names_part(name) {
             continue;
         }
-        let kind = if COMMON.contains(&name) || name.starts_with(HINTS) { Kind::Common } else { Kind::Personal };
-        tell(kind, Source::Header, name.as_bytes(), value, value);
+        let is_one_of_few = FEW.contains(&name);
+        let is_common = is_one_of_few || COMMON.contains(&name) || name.starts_with(HINTS);
+        let kind = if is_common { Kind::Common } else { Kind::Personal };
+        tell(kind, Source::Header, name.as_bytes(), value, if is_one_of_few { NONE_ALIKE } else { value });
+    }
+    // That answers for many browsers are alike says nothing of JSON.
+    if let Some(format) = wanted_format(headers) {
+        tell(Kind::Common, Source::Request, b"format", &format, NONE_ALIKE);
     }
     if headers.get_all(header::COOKIE).iter().all(|line| is_plain(line.as_bytes())) {
         for (name, value) in cookies(headers) {
@@ -157,13 +176,38 @@ mod tests {
 
     #[test]
     fn what_is_not_known_may_show_who_somebody_is() {
-        for name in ["private-token", "x-user", "x-tenant", "remote-user", "from", "x-anything", "authorization"] {
+        for name in
+            ["private-token", "x-user", "x-tenant", "remote-user", "from", "x-anything", "authorization", "baggage"]
+        {
             assert_eq!(found(&[(name, "1")]), [(Kind::Personal, Source::Header, name.to_owned())]);
         }
         for name in ["user-agent", "accept-language", "sec-ch-ua-mobile", "referer"] {
             assert_eq!(found(&[(name, "1")]), [(Kind::Common, Source::Header, name.to_owned())]);
         }
         assert_eq!(found(&[("host", "a"), ("if-none-match", "\"a\""), ("turbo-frame", "list")]), []);
+    }
+
+    #[test]
+    fn many_values_of_a_field_say_nothing_of_one_that_applications_choose_by() {
+        let alike = |name: &'static str, values: [&'static str; 2]| {
+            let of = |value: &'static str| {
+                let mut headers = HeaderMap::new();
+                headers.append(name, HeaderValue::from_static(value));
+                let mut found = Vec::new();
+                each_field(&headers, None, &mut |field| {
+                    found.push((field.name.to_vec(), field.value.to_vec(), field.alike.to_vec()));
+                });
+                found
+            };
+            let [one, other] = values.map(of);
+            let pairs = one.into_iter().zip(other).filter(|(one, other)| one.1 != other.1);
+            pairs.map(|(one, other)| one.2 == other.2).collect::<Vec<_>>()
+        };
+        assert_eq!(alike("user-agent", ["a", "b"]), [false]);
+        assert_eq!(alike("accept-language", ["de", "fr"]), [true]);
+        assert_eq!(alike("sec-fetch-mode", ["cors", "navigate"]), [true]);
+        assert_eq!(alike("accept", ["text/html, */*", "text/css, */*"]), [false], "of browsers");
+        assert_eq!(alike("accept", ["application/json", "text/csv"]), [false, true]);
     }
 
     #[test]

@@ -10,8 +10,11 @@ use cache::{parts::wanted_format, vary::is_visit};
 use http::{header, request::Parts, HeaderMap, Method};
 use percent_encoding::percent_decode;
 
-use super::{file_marks::AskedFiles, request_fields};
-use crate::request::exchange::Exchange;
+use super::{
+    file_marks::AskedFiles,
+    request_fields::{self, is_plain},
+};
+use crate::exchange::Exchange;
 
 /// All of a request's cookies.
 const ALL: &str = "*";
@@ -126,15 +129,6 @@ fn joined(headers: &HeaderMap, name: &str) -> Held {
             Held::Present(lines.join(separator))
         }
     }
-}
-
-/// Only `name=value` and `; ` between: all programs read it alike. Of space, Rack takes away only what follows a semicolon.
-pub(super) fn is_plain(cookies: &[u8]) -> bool {
-    let is_space = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
-    cookies.split(|byte| *byte == b';').enumerate().all(|(nth, pair)| {
-        let pair = if nth > 0 { &pair[pair.iter().take_while(|byte| **byte == b' ').count()..] } else { pair };
-        pair.is_empty() || pair.contains(&b'=') && !is_space(pair.first()) && !is_space(pair.last())
-    })
 }
 
 #[cfg(test)]

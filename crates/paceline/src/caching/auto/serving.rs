@@ -1,7 +1,7 @@
 //! A page in place of the application's answer: its holes are filled for the visitor, and its head says how old it is. It asks
 //! nobody, waits for nothing, and decides only whether the request is one that a page may answer.
 
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 use ::auto_cache::{
     holes::Template,
@@ -25,7 +25,7 @@ use crate::{
         compress::Memo,
         static_files::conditional::{self, Precondition},
     },
-    request::exchange::Exchange,
+    exchange::Exchange,
     support::clock,
 };
 
@@ -106,24 +106,13 @@ impl AutoCache {
 
     /// A hit that is chosen is asked of the application, and compared.
     fn is_sampled(&self) -> bool {
-        let sampled = self.policy.sampled;
-        sampled > 0 && chance() % 1_000_000 < u64::from(sampled)
+        is_drawn(self.policy.sampled)
     }
 }
 
-/// A number by chance, without asking the system (xorshift64*): nothing secret depends on it.
-fn chance() -> u64 {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(u64::from_be_bytes(random()) | 1);
-    }
-    STATE.with(|state| {
-        let mut number = state.get();
-        number ^= number >> 12;
-        number ^= number << 25;
-        number ^= number >> 27;
-        state.set(number);
-        number.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    })
+/// By chance, as often of a million. Nothing secret depends on it.
+fn is_drawn(of_a_million: u32) -> bool {
+    of_a_million > 0 && fastrand::u32(..1_000_000) < of_a_million
 }
 
 /// None: it can't be made as it has to be. `age`: milliseconds.
@@ -203,7 +192,7 @@ mod tests {
 
     #[test]
     fn chance_is_even() {
-        let below = (0..100_000).filter(|_| chance() % 1_000_000 < 100_000).count();
+        let below = (0..100_000).filter(|_| is_drawn(100_000)).count();
         assert!((9_000..11_000).contains(&below), "{below}");
     }
 }

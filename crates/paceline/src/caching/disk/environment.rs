@@ -27,11 +27,12 @@ use cache::{
 };
 use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, RoTxn, RwTxn, WithoutTls};
 
-use super::{
-    folder,
-    mapped_files::{is_shortened, MappedFiles},
-};
+use super::mapped_files::{is_shortened, MappedFiles};
 use crate::caching::Purge;
+
+/// LMDB's names for its files.
+pub const FILE: &str = "data.mdb";
+pub const READERS: &str = "lock.mdb";
 
 /// URLs that are longer are kept in memory only: LMDB's keys have 511 bytes.
 pub const LONGEST_URL: usize = 450;
@@ -123,7 +124,7 @@ impl Environment {
         unsafe { options.flags(EnvFlags::NO_META_SYNC | EnvFlags::NO_READ_AHEAD) };
         // SAFETY: the file is in a folder that is ours alone and that we hold the lock of, and it was verified.
         let env = unsafe { options.open(folder) }?;
-        let files = MappedFiles::open([folder::FILE, folder::READERS].map(|name| folder.join(name)))?;
+        let files = MappedFiles::open([FILE, READERS].map(|name| folder.join(name)))?;
         let mut txn = env.write_txn()?;
         let all: Database<Bytes, Bytes> = env.create_database(&mut txn, None)?;
         let page = u64::from(all.stat(&txn)?.page_size);

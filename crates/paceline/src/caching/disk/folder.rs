@@ -14,16 +14,13 @@ use rustix::{
 };
 
 use super::{
-    environment::{Entries, Environment},
+    environment::{Entries, Environment, FILE, READERS},
     Say,
 };
 use paceline_store::verify;
 
 use unix_user::{make_dirs, others_above};
 
-/// LMDB's names for its files.
-pub const FILE: &str = "data.mdb";
-pub const READERS: &str = "lock.mdb";
 /// Says whose the folder is.
 const OWNER: &str = "server.lock";
 const DAMAGED: &str = "data.mdb.damaged";

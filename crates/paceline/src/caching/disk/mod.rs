@@ -43,7 +43,6 @@ use self::{
     writer::give_up,
 };
 use super::Purge;
-pub use folder::{make as make_folder, FolderError};
 pub use writer::write;
 
 /// Bytes in memory that may wait to be written; what comes then is not written.
@@ -148,7 +147,7 @@ impl Disk {
         match opened {
             Ok((environment, lock)) => Some(Disk {
                 environment,
-                path: folder.join(folder::FILE),
+                path: folder.join(environment::FILE),
                 waiting: Mutex::new(PendingWrites {
                     jobs: VecDeque::new(),
                     bytes: 0,

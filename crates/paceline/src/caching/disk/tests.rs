@@ -30,7 +30,7 @@ impl Folder {
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join(folder::FILE)
+        self.0.join(environment::FILE)
     }
 
     fn open(&self) -> (Disk, Arc<Mutex<Vec<String>>>) {

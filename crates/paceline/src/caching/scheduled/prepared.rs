@@ -9,6 +9,14 @@ use std::{
     },
 };
 
+use super::ScheduledPage;
+use crate::{
+    caching::{
+        keeping::{Kin, StoreTask},
+        now, Purge, SiteCache,
+    },
+    support::{clock, wall_timer::Wake},
+};
 use bytes::Bytes;
 use cache::{
     freshness::Holds,
@@ -20,16 +28,6 @@ use cache::{
 };
 use http::{HeaderMap, HeaderName, StatusCode};
 use parking_lot::{Mutex, RwLock};
-use scheduled::capping;
-
-use super::ScheduledPage;
-use crate::{
-    caching::{
-        keeping::{Kin, StoreTask},
-        now, Purge, SiteCache,
-    },
-    support::wall_timer::Wake,
-};
 
 /// A page as it was rendered for the time at which it changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +70,8 @@ pub struct PreparedPage {
     /// The fields of the request that it answers.
     pub request: HeaderMap,
     pub rendered: RenderedPage,
+    /// When the page changes after its time, as it says itself.
+    pub(super) says: Vec<Millis>,
     pub(super) site: Arc<SiteCache>,
     pub(super) storable: Storable,
     pub(super) tags: Vec<Arc<str>>,
@@ -122,8 +122,8 @@ impl PreparedPage {
         // It is as old as if it had been asked for at the time.
         storable.freshness.initial_age = wall.saturating_sub(self.at);
         storable.freshness.response_time = now();
-        let until = self.site.changes_after(&self.page, self.at).unwrap_or(Millis::MAX);
-        let until = capping::announced(&self.rendered.headers, self.at).unwrap_or(Millis::MAX).min(until);
+        let next = self.site.changes_after(&self.page, self.at);
+        let until = self.says.first().copied().into_iter().chain(next).min().unwrap_or(Millis::MAX);
         storable.freshness.holds = Holds { from: self.at, until };
         let directory = store.peek(self.page.primary).filter(|kept| matches!(**kept, Entry::Directory(_)));
         let task = StoreTask {
@@ -189,7 +189,7 @@ impl Changes {
     }
 
     /// Keeps a prepared page until its time, in the place of what was prepared before. Where there is no room for it, that
-    /// stays.
+    /// stays. When the page changes after that, as it says, is known from now on.
     pub fn hold(&self, prepared: impl Into<Arc<PreparedPage>>) -> Held {
         let prepared = prepared.into();
         let mut all = self.prepared.write();
@@ -206,10 +206,29 @@ impl Changes {
         }
         let variants = all.entry(prepared.page.primary).or_default();
         variants.retain(|other| !other.is_variant_of(&prepared));
-        variants.push(prepared);
+        variants.push(prepared.clone());
         self.bytes.store(bytes, Relaxed);
+        let of_this_time = variants.iter().filter(|other| other.at == prepared.at);
+        let says: Vec<Millis> = of_this_time.flat_map(|other| other.says.iter().copied()).collect();
+        let (wall, site) = (clock::unix_millis(), &prepared.site);
+        let is_other =
+            site.schedule.of(&prepared.page, |times, by_rules| times.prepare(prepared.at, &says, wall, by_rules));
         self.count.store(all.len(), Relaxed);
+        drop(all);
+        if is_other {
+            site.settle(&prepared.page, wall);
+            self.is_met.store(true, Relaxed);
+            self.wake();
+        }
         Held::Kept
+    }
+
+    /// The page of this key, if something is prepared for it.
+    pub(super) fn page_of(&self, primary: Key) -> Option<Arc<ScheduledPage>> {
+        if self.count.load(Relaxed) == 0 {
+            return None;
+        }
+        Some(self.prepared.read().get(&primary)?.first()?.page.clone())
     }
 
     /// Drops what was prepared for sites that are served no more.
@@ -228,7 +247,17 @@ impl Changes {
         let (mut before, mut after, mut bytes) = (0, 0, 0);
         all.retain(|_, variants| {
             before += variants.len();
-            variants.retain(|prepared| keep(prepared));
+            let mut gone = Vec::new();
+            variants.retain(|prepared| {
+                let is_kept = keep(prepared);
+                if !is_kept {
+                    gone.push(prepared.clone());
+                }
+                is_kept
+            });
+            for prepared in gone.iter().filter(|gone| variants.iter().all(|kept| kept.at != gone.at)) {
+                prepared.page.forget_prepared(prepared.at, *prepared.placed.lock());
+            }
             after += variants.len();
             bytes += variants.iter().map(|prepared| prepared.size()).sum::<u64>();
             !variants.is_empty()
@@ -241,12 +270,22 @@ impl Changes {
     /// What has to come into its place now. The clock may have been set back since something has.
     pub(super) fn due(&self, primary: Key, wall: Millis) -> Vec<Arc<PreparedPage>> {
         let all = self.prepared.read();
+        let Some(variants) = all.get(&primary) else { return Vec::new() };
+        // What was in their place before is gone with them.
+        let mut is_undone = false;
+        for prepared in variants.iter().filter(|prepared| prepared.at > wall) {
+            is_undone |= std::mem::take(&mut *prepared.placed.lock());
+        }
+        let come = variants.iter().filter(|prepared| prepared.at <= wall);
         let is_due = |prepared: &&Arc<PreparedPage>| {
             let mut placed = prepared.placed.lock();
-            *placed &= prepared.at <= wall;
-            !*placed && prepared.at <= wall
+            *placed &= !is_undone;
+            !*placed
         };
-        all.get(&primary).into_iter().flatten().filter(is_due).cloned().collect()
+        let mut due: Vec<Arc<PreparedPage>> = come.filter(is_due).cloned().collect();
+        // What is of a later time takes the place of the earlier.
+        due.sort_by_key(|prepared| prepared.at);
+        due
     }
 
     /// Drops what a purge means, and has `purge_store` do the same to what is stored. No page is held or comes into its

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::{PreparedPage, RenderedPage};
+use crate::support::clock;
 
 /// Another one where an older Paceline can't read the bytes.
 pub const FORMAT: &[u8] = b"paceline scheduled pages 2\n";
@@ -19,7 +20,7 @@ pub struct PageRecord {
     /// The fields of the request that it answers.
     pub request: HeaderMap,
     pub rendered: RenderedPage,
-    /// The application has said so; otherwise a rule has.
+    /// The page of before says so; otherwise a rule does, or a page that is prepared for an earlier time.
     pub announced: bool,
 }
 
@@ -46,7 +47,7 @@ impl PageRecord {
             request: pairs(&page.request),
             status: page.rendered.status.as_u16(),
             headers: pairs(&page.rendered.headers),
-            announced: page.page.is_announced(page.at),
+            announced: page.page.says_itself(page.at, clock::unix_millis()),
         };
         let (head, body) = (serde_json::to_vec(&head)?, &page.rendered.body);
         let mut bytes = Vec::with_capacity(16 + head.len() + body.len());

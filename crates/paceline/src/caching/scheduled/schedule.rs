@@ -5,7 +5,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
         Arc,
     },
 };
@@ -17,6 +17,7 @@ use path_patterns::PatternSet;
 use scheduled::{
     plan::Plan,
     rule::{self, Rule},
+    times::{ByRules, Times},
 };
 
 /// Pages of a site that are known, at most; of those that are asked for least, half are forgotten then.
@@ -28,9 +29,6 @@ const MAX_KNOWN_SAMPLES: usize = 16;
 const MAX_ASKERS: usize = 16;
 /// Times that applications have said, the nearest of a site, for which pages are prepared.
 pub const MAX_TIMES: usize = 64;
-/// How often a page may be said to change at another time before the one that was said before came. A page beyond that says
-/// another one with each request: each would be a copy of the application.
-pub(super) const MAX_MOVES: u32 = 8;
 
 /// A page that changes, as it was asked for.
 #[derive(Debug)]
@@ -41,10 +39,8 @@ pub struct ScheduledPage {
     pub by_proxies: Vec<u8>,
     /// Requests for it since it is known.
     pub requests: AtomicU64,
-    /// What the application said last of when it changes; 0: nothing.
-    pub(super) announced: AtomicU64,
-    /// How often the application has said another time before the one that it had said came.
-    pub(super) moves: AtomicU32,
+    /// What its renderings say of when it changes.
+    times: Mutex<Times>,
     samples: Mutex<Vec<Sample>>,
     askers: Mutex<Vec<u64>>,
 }
@@ -98,23 +94,19 @@ impl ScheduledPage {
         samples.get(number).filter(|_| number < MAX_SAMPLES).map(|sample| sample.headers.clone())
     }
 
-    /// When it changes as the application has said, if it may be prepared for that. 0: it says nothing.
-    fn planned(&self) -> Millis {
-        if self.moves() > MAX_MOVES {
-            0
-        } else {
-            self.announced.load(Relaxed)
-        }
+    /// Something that was kept since before the server began says that it changes then.
+    pub(super) fn restore_time(&self, at: Millis) {
+        self.times.lock().restore(at);
     }
 
-    /// Whether the application has said that it changes then.
-    pub fn is_announced(&self, at: Millis) -> bool {
-        self.planned() == at
+    /// Nothing is prepared for a time any more. `was_shown`: it was what visitors got.
+    pub(super) fn forget_prepared(&self, at: Millis, was_shown: bool) {
+        self.times.lock().forget(at, was_shown);
     }
 
-    /// Take it before the page is rendered: if it is another one afterwards, the page changes at another time now.
-    pub fn moves(&self) -> u32 {
-        self.moves.load(Relaxed)
+    /// Whether the page that visitors get at `wall` says that it changes then.
+    pub(super) fn says_itself(&self, at: Millis, wall: Millis) -> bool {
+        self.times.lock().is_said_by_shown(at, wall)
     }
 
     pub(super) fn remember(&self, headers: HeaderMap, asker: u64) {
@@ -195,6 +187,16 @@ impl Schedule {
         planned.max(noted).unwrap_or(0)
     }
 
+    /// Asks for, or changes, what a page has said. Nothing else may be locked within it.
+    pub(super) fn of<T>(&self, page: &ScheduledPage, ask: impl FnOnce(&mut Times, ByRules) -> T) -> T {
+        ask(&mut page.times.lock(), &|at| self.changes_by_rule(page.path(), at))
+    }
+
+    /// Whether a page changes at this time, by a rule or as it says.
+    pub fn changes_at(&self, page: &ScheduledPage, at: Millis) -> bool {
+        self.of(page, |times, by_rules| times.has(at, by_rules)) || self.changes_by_rule(page.path(), at)
+    }
+
     /// Whether a rule says that pages of this path change then.
     pub fn changes_by_rule(&self, path: &str, at: Millis) -> bool {
         self.next_by_rules(path, at.saturating_sub(1)) == Some(at)
@@ -216,21 +218,35 @@ impl Schedule {
                 add(at, rule.0.prepare);
             }
         }
-        let announced: BTreeSet<Millis> = self.pages.read().values().map(|page| page.planned()).collect();
-        announced.range(wall + 1..).take(MAX_TIMES).for_each(|at| add(*at, rule::PREPARE));
+        let mut announced = BTreeSet::new();
+        for page in self.pages.read().values() {
+            self.of(page, |said, by_rules| {
+                if !said.is_fickle() {
+                    announced.extend(said.known(wall, by_rules));
+                }
+            });
+        }
+        announced.into_iter().take(MAX_TIMES).for_each(|at| add(at, rule::PREPARE));
         times
     }
 
     /// The pages that change at this time, those that are asked for most first.
     pub fn pages_at(&self, at: Millis) -> Vec<Arc<ScheduledPage>> {
-        let changes = |page: &&Arc<ScheduledPage>| page.is_announced(at) || self.changes_by_rule(page.path(), at);
+        let says = |times: &mut Times, by_rules: ByRules| !times.is_fickle() && times.has(at, by_rules);
+        let changes = |page: &&Arc<ScheduledPage>| self.of(page, says) || self.changes_by_rule(page.path(), at);
         let mut pages: Vec<_> = self.pages.read().values().filter(changes).cloned().collect();
         pages.sort_by(|one, other| other.rank().cmp(&one.rank()).then_with(|| one.url.cmp(&other.url)));
         pages
     }
 
-    /// The page of this key, which is known from now on.
-    pub(super) fn meet(&self, url: &Arc<str>, primary: Key, by_proxies: &[u8]) -> Arc<ScheduledPage> {
+    /// The page of this key, which is known from now on. `before`: it was forgotten, but is prepared.
+    pub(super) fn meet(
+        &self,
+        url: &Arc<str>,
+        primary: Key,
+        by_proxies: &[u8],
+        before: Option<Arc<ScheduledPage>>,
+    ) -> Arc<ScheduledPage> {
         let mut pages = self.pages.write();
         if pages.len() >= MAX_PAGES {
             let mut ranks: Vec<_> = pages.values().map(|page| page.rank()).collect();
@@ -253,12 +269,11 @@ impl Schedule {
                 primary,
                 by_proxies: by_proxies.to_vec(),
                 requests: AtomicU64::new(0),
-                announced: AtomicU64::new(0),
-                moves: AtomicU32::new(0),
+                times: Mutex::default(),
                 samples: Mutex::default(),
                 askers: Mutex::default(),
             })
         };
-        pages.entry(primary).or_insert_with(new).clone()
+        pages.entry(primary).or_insert_with(|| before.unwrap_or_else(new)).clone()
     }
 }

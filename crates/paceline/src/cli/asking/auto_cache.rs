@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{json, Value};
+use units::grouped;
 
 use super::{
-    print, switch,
-    text::{grouped, printable},
+    print, print_answer, switch,
+    text::{number, printable, text},
     Asker,
 };
-use crate::observe::{control::client::Failed, local_time::local_time};
+use crate::{observe::local_time::local_time, server::control::client::Failed};
 
 const ADVISE_AFTER: &str = "\
 For each route: how many of its requests a cache could have answered, what its pages read, what they vary by, and how many of the pages
@@ -60,27 +61,17 @@ pub fn run_turn(server: &Asker, matches: &ArgMatches, serve: bool) -> Result<Exi
 
 pub fn run_advise(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/cache/advise", None)?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => advice(&answer),
-    })
+    print_answer(&answer, matches, advice)
 }
 
 pub fn run_why(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let url = matches.get_one::<String>("page");
     let answer = server.ask("POST", "/cache/why", Some(&json!({ "url": url })))?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => page(&answer),
-    })
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
+    print_answer(&answer, matches, page)
 }
 
 fn said(value: &Value, key: &str) -> String {
-    printable(value[key].as_str().unwrap_or(""))
+    text(&value[key])
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -5,13 +5,14 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::{Arg, ArgGroup, ArgMatches, Command};
 use serde_json::{json, Value};
+use units::grouped;
 
 use super::{
-    auto_cache, print, switch,
-    text::{columns, grouped, printable, size},
+    auto_cache, print, print_answer, switch,
+    text::{columns, printable},
     where_it_is, Asker,
 };
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 const PURGE_AFTER: &str = "\
 Tags are those of the response headers Surrogate-Key and Cache-Tag; a group of Cache-Groups is the tag \"https://host group\".
@@ -72,10 +73,7 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 
 fn run_stats(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/cache/stats", None)?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => table(&answer),
-    })
+    print_answer(&answer, matches, table)
 }
 
 fn purged(answer: &Value) -> String {
@@ -108,8 +106,8 @@ fn table(stats: &Value) -> String {
     let mut text = format!(
         "{} responses in {} of {} ({full} %), {} evicted\n",
         number(&stats["responses"]),
-        size(bytes),
-        size(budget),
+        units::bytes(bytes),
+        units::bytes(budget),
         number(&stats["evicted"])
     );
     if let disk @ Value::Object(_) = &stats["disk"] {
@@ -119,8 +117,8 @@ fn table(stats: &Value) -> String {
             _ => format!(
                 "on disk: {} responses in {} of {}, {} hits, {} evicted, {} damaged\n",
                 number(&disk["responses"]),
-                size(bytes),
-                size(budget),
+                units::bytes(bytes),
+                units::bytes(budget),
                 number(&disk["hits"]),
                 number(&disk["evicted"]),
                 number(&disk["damaged"])
@@ -138,7 +136,7 @@ fn table(stats: &Value) -> String {
                 Some(more) if more > 1 => format!("  ({more} variants)"),
                 _ => String::new(),
             };
-            let held = size(one["body_bytes"].as_u64().unwrap_or(0));
+            let held = units::bytes(one["body_bytes"].as_u64().unwrap_or(0));
             [number(&one["hits"]), held, format!("{}{variants}", one["url"].as_str().unwrap_or(""))]
         });
         text.push_str(&columns(["hits", "size", "page"], rows.collect()));
@@ -183,9 +181,6 @@ fn of_site(name: &str, site: &Value) -> String {
         });
         text.push_str(&columns(["misses", "header", "path"], rows.collect()));
     }
-    for warning in site["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        text.push_str(&format!("\n  Warning: {}.\n", printable(warning)));
-    }
     text
 }
 
@@ -212,7 +207,6 @@ mod tests {
             "requests": 1234, "hits": 1000, "hit_ratio": 0.8104, "stale": 0, "stored": 12,
             "fwd": { "uri-miss": 34, "bypass": 200 }, "detail": { "private": 200 },
             "missed": [{ "path": "/issues\u{1b}[2J", "requests": 200, "detail": "private", "header": "Cache-Control: private" }],
-            "warnings": ["[[cache]] path = \"/\u{1b}*\" does not name a cookie"],
         });
         let stats = json!({
             "bytes": 3 << 20, "budget": 64 << 20, "responses": 12, "evicted": 0, "sites": { "shop": site },
@@ -238,12 +232,10 @@ shop: 81.0 % hits
   misses  header                  path
     ~200  Cache-Control: private  /issues\u{fffd}[2J
 
-  Warning: [[cache]] path = \"/\u{fffd}*\" does not name a cookie.
-
 Most used
-  hits  size    page
-   900  2.0 KB  http://shop.test/  (2 variants)
-   100  10 B    http://shop.test/a
+  hits  size      page
+   900  2.0 KB    http://shop.test/  (2 variants)
+   100  10 bytes  http://shop.test/a
 ";
         assert_eq!(table(&stats), wanted);
         assert_eq!(

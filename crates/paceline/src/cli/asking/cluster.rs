@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use serde_json::Value;
+use units::{age, grouped, millis};
 
 use super::{
-    print, switch,
-    text::{age, grouped, millis, printable, size, table},
+    print_answer, switch,
+    text::{printable, table, text},
     Asker,
 };
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 const AFTER: &str = "\
 A member is behind by the purges that it has not applied yet. One that is silent asks the application before it shows a cached page.
@@ -29,14 +30,10 @@ pub fn command() -> Command {
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/cluster", None)?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => shown(&answer),
-    })
+    print_answer(&answer, matches, shown)
 }
 
 fn shown(cluster: &Value) -> String {
-    let text = |value: &Value| printable(value.as_str().unwrap_or(""));
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let members: Vec<_> = cluster["members"].as_array().into_iter().flatten().collect();
     let mut lines = format!("{}, by {}", text(&cluster["name"]), text(&cluster["server"]));
@@ -107,7 +104,7 @@ fn doing(members: &[&Value]) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let rows = members.iter().filter(|member| member["is_silent"] != true).map(|member| {
         let status = &member["status"];
-        let name = printable(member["host"].as_str().unwrap_or(""));
+        let name = text(&member["host"]);
         let generation = match (number(&status["generation"]), status["release"].as_str().unwrap_or("")) {
             (0, _) if number(&status["apps"]) > 1 => format!("{} apps", number(&status["apps"])),
             (0, _) => "-".into(),
@@ -186,7 +183,7 @@ pub fn maintenance_of_all(cluster: &Value) -> String {
         closed => closed,
     };
     if let Some(why) = cluster["trouble"].as_str() {
-        let server = printable(cluster["server"].as_str().unwrap_or(""));
+        let server = text(&cluster["server"]);
         lines.push_str(&format!(
             "{server} is not reached: {}. How the other servers stand is not known\n",
             printable(why)
@@ -194,7 +191,7 @@ pub fn maintenance_of_all(cluster: &Value) -> String {
     }
     for member in cluster["members"].as_array().into_iter().flatten() {
         let number = |key: &str| member["status"][key].as_u64().unwrap_or(0);
-        let name = printable(member["host"].as_str().unwrap_or(""));
+        let name = text(&member["host"]);
         let state = match (member["is_silent"] == true, number("closed"), number("sites")) {
             (true, ..) => format!("silent for {}: not known", age(member["silent_ms"].as_u64().unwrap_or(0) / 1000)),
             _ if member["status"].is_null() => "its Paceline is older: not known".into(),
@@ -216,7 +213,7 @@ fn shared_cache(tier: &Value) -> String {
         return String::new();
     }
     let count = |key: &str| grouped(tier[key].as_u64().unwrap_or(0));
-    let bytes = |key: &str| size(tier[key].as_u64().unwrap_or(0));
+    let bytes = |key: &str| units::bytes(tier[key].as_u64().unwrap_or(0));
     let mut line = format!(
         "shared cache: {} hits, {} misses, {} read, {} written, {} errors, {} skipped, {} late",
         count("hits"),
@@ -357,7 +354,7 @@ web2\u{fffd} pid 12      0.1.0      1,200       4       0  silent, 12 s ago
         let line = "\
 purges in flight: 0 to send, 1 to be confirmed
 shared cache: 12,000 hits, 3 misses, 1.0 MB read, 2.0 KB written, 5 errors, 7 skipped, 1 late
-the shared cache is skipped for 400.0 ms: no answer in 20 ms\u{fffd}
+the shared cache is skipped for 400 ms: no answer in 20 ms\u{fffd}
 
 SERVER";
         assert!(shown(&sharing).contains(line), "{}", shown(&sharing));

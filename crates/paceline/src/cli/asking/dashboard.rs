@@ -6,7 +6,7 @@ use std::{io::Write, process::ExitCode};
 use clap::{value_parser, Arg, ArgMatches, Command};
 
 use super::Asker;
-use crate::observe::control::{client::Failed, relay};
+use crate::server::control::{client::Failed, relay};
 
 const AFTER: &str = "\
 It serves the dashboard on a port of this machine's loopback for as long as it runs, by way of the control socket. The link it prints

@@ -9,8 +9,8 @@ use serde_json::{json, Value};
 
 use super::{print, switch, text::printable, Asker};
 use crate::{
-    apps::incidents::{text, Incident},
-    observe::control::client::Failed,
+    observe::incidents::{text, Incident},
+    server::control::client::Failed,
 };
 
 const AFTER: &str = "\

@@ -8,7 +8,7 @@ use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::Value;
 
 use super::{switch, text::printable, Asker};
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 const AFTER: &str = "\
 The server holds its last 2,000 lines, 1 MB at most; docs/logging.md lists the events by name, `output` is what applications print.

@@ -6,8 +6,12 @@ use std::{fs::File, io::Read, path::Path, process::ExitCode, time::Duration};
 use clap::{builder::PossibleValuesParser, value_parser, Arg, ArgAction, ArgMatches, Command};
 use serde_json::{json, Value};
 
-use super::{cluster, print, switch, text::printable, Asker};
-use crate::observe::control::{client::Failed, maintenance::MAX_PAGE};
+use super::{
+    cluster, print, switch,
+    text::{printable, text},
+    Asker,
+};
+use crate::server::control::{client::Failed, maintenance::MAX_PAGE};
 
 /// How long the server may wait for the others to confirm it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -128,7 +132,7 @@ fn standing(answer: &Value) -> String {
     if let Some(trouble) = answer["cluster"]["trouble"].as_str() {
         lines.push_str(&format!(
             "{} is not reached: {}. What the other servers have decided since is not known\n",
-            printable(answer["cluster"]["server"].as_str().unwrap_or("")),
+            text(&answer["cluster"]["server"]),
             printable(trouble)
         ));
     }
@@ -137,7 +141,6 @@ fn standing(answer: &Value) -> String {
 
 /// What all servers of the cluster have done, and whether all have confirmed it.
 fn told_by_all(answer: &Value) -> (String, bool) {
-    let text = |value: &Value| printable(value.as_str().unwrap_or(""));
     let what = answer["site"].as_str().map_or("all sites are".into(), |site| format!("{} is", printable(site)));
     let state = if answer["on"] == true { "closed for maintenance" } else { "open again" };
     let mut lines = format!("{what} {state} on all servers of {}", text(&answer["cluster"]));

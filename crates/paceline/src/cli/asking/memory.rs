@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use serde_json::Value;
+use units::grouped;
 
 use super::{
-    print, switch,
-    text::{grouped, printable, size},
+    print_answer, switch,
+    text::{number, printable},
     where_it_is, Asker,
 };
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 const AFTER: &str = "\
 private  what the process alone has (private dirty pages): what is free again when it ends
@@ -35,10 +36,7 @@ pub fn command() -> Command {
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/memory", None)?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => rendered(&answer),
-    })
+    print_answer(&answer, matches, rendered)
 }
 
 fn rendered(answer: &Value) -> String {
@@ -95,14 +93,14 @@ fn sentence(name: &str, site: &Value) -> String {
     let really = if workers == 1 { "costs" } else { "cost" };
     let mut text = format!(
         "{name}: {workers} worker{plural} really {really} {}, not the {} that {adds}.",
-        size(number(&of["private_dirty"])),
-        size(number(&of["rss"]))
+        units::bytes(number(&of["private_dirty"])),
+        units::bytes(number(&of["rss"]))
     );
     if let Some(bytes) = current["preloader"]["pss"].as_u64() {
-        text.push_str(&format!(" The preloader, which shares the rest, has {}.", size(bytes)));
+        text.push_str(&format!(" The preloader, which shares the rest, has {}.", units::bytes(bytes)));
     }
     if let Some(swapped) = Some(number(&site["of_all"]["swap"])).filter(|swapped| *swapped > 0) {
-        text.push_str(&format!(" {} of it is swapped out, which makes pages take seconds.", size(swapped)));
+        text.push_str(&format!(" {} of it is swapped out, which makes pages take seconds.", units::bytes(swapped)));
     }
     text.push('\n');
     let grown = |worker: &&Value| number(&worker["growth"]["routes"][0]["bytes"]);
@@ -113,9 +111,9 @@ fn sentence(name: &str, site: &Value) -> String {
         text.push_str(&format!(
             "{name}: worker {} grew by {} since it was forked, most with {} ({} in {} request{}).\n",
             number(&worker["index"]),
-            size(number(&growth["now"]).saturating_sub(number(&growth["born"]))),
+            units::bytes(number(&growth["now"]).saturating_sub(number(&growth["born"]))),
             printable(route["route"].as_str().unwrap_or("")),
-            size(grown(&worker)),
+            units::bytes(grown(&worker)),
             grouped(requests),
             if requests == 1 { "" } else { "s" }
         ));
@@ -158,7 +156,7 @@ fn heap(name: &str, heap: &Value) -> Option<Vec<String>> {
         format!("{} B {live}{}", number(&pool["size"]), thousands(number(&pool["slots"])))
     });
     let collecting = format!("{:.1} %", heap["gc_share"].as_f64().unwrap_or(0.0) * 100.0);
-    let malloc = size(number(&heap["oldmalloc_increase"]));
+    let malloc = units::bytes(number(&heap["oldmalloc_increase"]));
     let pools = pools.collect::<Vec<_>>().join("  ");
     Some(vec![name.into(), count("slots"), count("live"), count("free"), collecting, malloc, pools])
 }
@@ -167,9 +165,9 @@ fn of_front(front: &Value) -> String {
     let cache = &front["cache"];
     format!(
         "The front's private memory includes {} of page cache (limit {}) and {} of waiting bodies.\n",
-        size(number(&cache["bytes"])),
-        size(number(&cache["budget"])),
-        size(number(&front["buffered"]))
+        units::bytes(number(&cache["bytes"])),
+        units::bytes(number(&cache["budget"])),
+        units::bytes(number(&front["buffered"]))
     )
 }
 
@@ -177,13 +175,13 @@ fn of_machine(machine: &Value) -> String {
     if machine.is_null() {
         return String::new();
     }
-    let of = |key: &str| size(number(&machine[key]));
+    let of = |key: &str| units::bytes(number(&machine[key]));
     let swap = match number(&machine["swap_total"]) {
         0 => "no swap".to_string(),
-        total => format!("{} of {} swap free", of("swap_free"), size(total)),
+        total => format!("{} of {} swap free", of("swap_free"), units::bytes(total)),
     };
     let group = match machine["cgroup"]["limit"].as_u64() {
-        Some(limit) => format!("; its control group's limit is {}", size(limit)),
+        Some(limit) => format!("; its control group's limit is {}", units::bytes(limit)),
         None => String::new(),
     };
     format!("The machine has {}, {} of it available, {swap}{group}.\n", of("total"), of("available"))
@@ -210,10 +208,6 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 
 fn megabytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / (1 << 20) as f64)
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -259,7 +253,7 @@ mod tests {
     #[test]
     fn accounts_read_well() {
         let wanted = "\
-shop: 3 workers really cost 285.0 MB, not the 600.0 MB that their RSS adds up to. The preloader, which shares the rest, has 60.0 MB.
+shop: 3 workers really cost 285 MB, not the 600 MB that their RSS adds up to. The preloader, which shares the rest, has 60.0 MB.
 shop: worker 2 grew by 85.0 MB since it was forked, most with GET /reports/*\u{fffd} (80.0 MB in 1,234 requests).
 
 MB                   pid  private    PSS    RSS  virtual  swap  shared  grown
@@ -277,8 +271,8 @@ Ruby's heap            slots     live     free  GC time  malloc  live/slots by s
   worker 2           421,657  317,100  104,557    1.4 %  9.0 MB  40 B 240k/318k  80 B 610
   worker 3, leaving  421,657  317,100  104,557    1.4 %  9.0 MB  40 B 240k/318k  80 B 610
 
-The front's private memory includes 1.0 MB of page cache (limit 64.0 MB) and 0 B of waiting bodies.
-The machine has 4.0 GB, 1.0 GB of it available, no swap; its control group's limit is 512.0 MB.
+The front's private memory includes 1.0 MB of page cache (limit 64.0 MB) and 0 bytes of waiting bodies.
+The machine has 4.0 GB, 1.0 GB of it available, no swap; its control group's limit is 512 MB.
 ";
         assert_eq!(rendered(&answer()), wanted);
     }

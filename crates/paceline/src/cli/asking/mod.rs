@@ -19,7 +19,6 @@ mod top;
 mod upgrade;
 
 use std::{
-    ffi::OsString,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -29,10 +28,10 @@ use std::{
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Value;
 
-use super::{arguments::config_file, CliExit};
+use super::{config_file::config_file, CliExit};
 use crate::{
     config::{self, Config, Flags, Surroundings},
-    observe::control::{
+    server::control::{
         client::{self, Failed},
         VARIABLE,
     },
@@ -175,7 +174,7 @@ impl Asker {
         client::ask(&self.socket, method, target, body)
     }
 
-    /// The same where the answer may take so long.
+    /// Asks where the answer may take so long.
     pub fn ask_patiently(
         &self,
         method: &str,
@@ -189,11 +188,6 @@ impl Asker {
 
 pub fn named(name: &str) -> Option<&'static Subcommand> {
     SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name)
-}
-
-/// Which of these commands it is. `args` begins with the program's name.
-pub fn asked(args: &[OsString]) -> Option<&'static Subcommand> {
-    named(args.get(1)?.to_str()?)
 }
 
 impl Subcommand {
@@ -270,6 +264,11 @@ fn print(text: &str) -> Result<ExitCode, Failed> {
     // A reader that went away is no failure.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the answer itself with `--json`, else the text that it makes.
+fn print_answer(answer: &Value, matches: &ArgMatches, text: impl FnOnce(&Value) -> String) -> Result<ExitCode, Failed> {
+    print(&if matches.get_flag("json") { format!("{answer:#}\n") } else { text(answer) })
 }
 
 fn told(failed: &Failed, socket: &Path, shown: &str) -> String {

@@ -10,13 +10,14 @@ use std::{
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::Value;
+use units::millis;
 
 use super::{
-    print, switch,
-    text::{age, printable, table},
+    print_answer, switch,
+    text::{printable, table, text},
     Asker,
 };
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 const AFTER: &str = "\
 Steps: front (looks for a file or page), waiting (for the same page, which another has asked for), reading-body, queued,
@@ -47,11 +48,11 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let as_json = matches.get_flag("json");
     if let Some(number) = matches.get_one::<u64>("backtrace") {
         let answer = server.ask("GET", &format!("/requests/{number}/backtrace"), None)?;
-        return print(&if as_json { format!("{answer:#}\n") } else { backtrace(&answer) });
+        return print_answer(&answer, matches, backtrace);
     }
     if !matches.get_flag("watch") {
         let answer = server.ask("GET", "/requests", None)?;
-        return print(&if as_json { format!("{answer:#}\n") } else { page(&answer) });
+        return print_answer(&answer, matches, page);
     }
     let clears = std::io::stdout().is_terminal() && !as_json;
     loop {
@@ -67,16 +68,8 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
 }
 
-fn text(value: &Value) -> String {
-    printable(value.as_str().unwrap_or(""))
-}
-
 fn seconds(value: &Value) -> String {
-    match value.as_f64().unwrap_or(0.0) {
-        short @ ..10.0 => format!("{short:.2} s"),
-        some @ ..60.0 => format!("{some:.1} s"),
-        many => age(many as u64),
-    }
+    millis(value.as_f64().unwrap_or(0.0) * 1000.0)
 }
 
 fn page(answer: &Value) -> String {
@@ -187,7 +180,7 @@ mod tests {
             "  \
   number       age  step              for     worker  client     request
     4711    12.3 s  app               12.3 s  2.5     192.0.2.7  GET /slow?\u{fffd}[2J
-       5    0.00 s  queued            0.00 s  -       -          GET {}...
+       5   4.00 ms  queued           0.00 ms  -       -          GET {}...
     4711  2 h 3 min  app, client gone  12.3 s  2.5     192.0.2.7  GET /slow?\u{fffd}[2J
 ",
             "/".repeat(80)

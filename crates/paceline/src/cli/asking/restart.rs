@@ -7,8 +7,8 @@ use clap::{Arg, ArgMatches, Command};
 use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::{json, Value};
 
-use super::{print, rolling, switch, Asker};
-use crate::observe::control::client::Failed;
+use super::{print, rolling, switch, text::seconds, Asker};
+use crate::server::control::client::Failed;
 
 /// How often it is asked whether it is done.
 const LOOK: Duration = Duration::from_millis(200);
@@ -104,13 +104,6 @@ fn of_site(matches: &ArgMatches) -> Value {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     number.filter(|number| (0.1..=90.0).contains(number)).ok_or_else(|| "a share from 0.1% to 90%, like 5%".into())
-}
-
-pub fn seconds(text: &str) -> Result<f64, String> {
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let of_unit = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
-    let (number, seconds) = of_unit.unwrap_or((text, 1.0));
-    number.trim().parse().map(|number: f64| number * seconds).map_err(|_| "a time like 60s or 5m".into())
 }
 
 fn begun(server: &Asker, matches: &ArgMatches, (target, word): (&str, &str), wish: &Value) -> Result<ExitCode, Failed> {

@@ -14,8 +14,12 @@ use clap::{Arg, ArgMatches};
 use serde_json::{json, Value};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{print, restart::seconds, switch, text::printable, Asker};
-use crate::observe::control::client::Failed;
+use super::{
+    print, switch,
+    text::{printable, seconds, text},
+    Asker,
+};
+use crate::server::control::client::Failed;
 
 /// How often it is asked how a server is doing.
 const LOOK: Duration = Duration::from_millis(200);
@@ -77,7 +81,7 @@ struct Server {
 
 impl Server {
     fn of(said: &Value) -> Server {
-        let text = |key: &str| printable(said[key].as_str().unwrap_or(""));
+        let text = |key: &str| text(&said[key]);
         Server { id: text("id"), host: text("host"), pid: said["pid"].as_u64().unwrap_or(0) }
     }
 
@@ -117,7 +121,7 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         is_ended,
         shows_progress: !matches.get_flag("json"),
     };
-    let cluster = printable(begun["cluster"].as_str().unwrap_or(""));
+    let cluster = text(&begun["cluster"]);
     let mut outcome = Outcome { cluster, skipped: all("skipped"), waiting: all("members"), ..Outcome::default() };
     rolling.all(&mut outcome)?;
     // Without it nobody could begin another one for ten seconds.
@@ -223,7 +227,7 @@ const LOST: &str = "somebody else restarts all servers now, or Valkey has lost w
 
 /// How it ended on a server, if it has.
 fn end_of(answer: &Value, since: Duration) -> Option<Result<Option<String>, Stop>> {
-    let text = || printable(answer["text"].as_str().unwrap_or(""));
+    let text = || text(&answer["text"]);
     let unknown = |why: &str| Some(Err(Stop::Unknown(why.into())));
     match answer["state"].as_str() {
         Some("serves") => Some(Ok(Some(text()))),

@@ -6,16 +6,10 @@ use std::{collections::BTreeMap, io::Write, process::ExitCode, time::Duration};
 use base64::{prelude::BASE64_STANDARD, Engine};
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{json, Value};
+use units::{age, grouped, parse_duration};
 
-use super::{
-    print, switch,
-    text::{age, grouped, printable},
-    Asker,
-};
-use crate::{
-    observe::{control::client::Failed, local_time::local_time},
-    support::units::parse_duration,
-};
+use super::{print, print_answer, switch, text::printable, Asker};
+use crate::{observe::local_time::local_time, server::control::client::Failed};
 
 const SCHEDULE_AFTER: &str = "\
 Pages are ready (rendered, and shown from the time on), dynamic (the application renders them when they are asked for; why is said),
@@ -66,10 +60,7 @@ pub fn preview() -> Command {
 
 pub fn run_schedule(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/schedule", None)?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => shown(&answer, matches.get_flag("pages")),
-    })
+    print_answer(&answer, matches, |answer| shown(answer, matches.get_flag("pages")))
 }
 
 /// The body of POST /preview.

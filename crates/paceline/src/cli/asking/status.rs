@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use serde_json::Value;
+use units::{age, grouped, millis};
 
 use super::{
     maintenance::exceptions,
-    print, switch,
-    text::{age, grouped, millis, percent, printable, size, table},
+    print_answer, switch,
+    text::{number, percent, printable, table, text},
     Asker,
 };
-use crate::{observe::control::client::Failed, support::clock};
+use crate::{server::control::client::Failed, support::clock};
 
 const AFTER: &str = "\
 The JSON has the names of Puma's statistics (workers, phase, worker_status ...), and beside them each site.
@@ -28,18 +29,7 @@ pub fn status() -> Command {
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/status", None)?;
-    print(&match matches.get_flag("json") {
-        true => format!("{answer:#}\n"),
-        false => page(&answer),
-    })
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn text(value: &Value) -> String {
-    printable(value.as_str().unwrap_or(""))
+    print_answer(&answer, matches, page)
 }
 
 fn page(status: &Value) -> String {
@@ -98,9 +88,6 @@ fn of_site(name: &str, site: &Value) -> String {
     }
     if let Some(failure) = app["failure"].as_str() {
         page.push_str(&format!("  {}\n", printable(failure)));
-    }
-    if let Some(tuned) = site["tune"].as_str() {
-        page.push_str(&format!("  tune: {}\n", printable(tuned)));
     }
     page.push_str(&requests(site));
     page.push_str(&times(site));
@@ -172,7 +159,7 @@ fn requests(site: &Value) -> String {
     if number(&all["aborted"]) > 0 {
         rows.push(both("clients left", |counts| grouped(number(&counts["aborted"]))));
     }
-    rows.push(both("sent", |counts| size(number(&counts["bytes"]))));
+    rows.push(both("sent", |counts| units::bytes(number(&counts["bytes"]))));
     table(&rows)
 }
 
@@ -359,7 +346,7 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
   answered                     30  80
   stale pages                  15  15
   refused                       5  5
-  waited (median)        120.0 ms  -
+  waited (median)          120 ms  -
   crawlers: 3 requests wait
 ";
         let page = crawlers(&site);

@@ -1,6 +1,8 @@
 //! Tables and figures for the terminal.
 //! It never prints.
 
+use serde_json::Value;
+
 /// Numbers to the right, the rest to the left; the last column as wide as it is.
 pub fn columns(heads: [&str; 3], rows: Vec<[String; 3]>) -> String {
     let wide = |index: usize| {
@@ -31,25 +33,6 @@ pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Seconds as people say them.
-pub fn age(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
-}
-
-/// Milliseconds, in seconds when there are many.
-pub fn millis(millis: f64) -> String {
-    match millis {
-        ..1.0 => format!("{millis:.2} ms"),
-        ..1000.0 => format!("{millis:.1} ms"),
-        _ => format!("{:.2} s", millis / 1000.0),
-    }
-}
-
 /// Nothing of nothing.
 pub fn percent(part: u64, whole: u64) -> String {
     match whole {
@@ -58,28 +41,24 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// A count of an answer; 0: it is missing.
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// A text of an answer, for the terminal; empty: it is missing.
+pub fn text(value: &Value) -> String {
+    printable(value.as_str().unwrap_or(""))
+}
+
 /// Clients choose what stands in URLs: nothing of it is to reach the terminal as a command.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// 1234567 as 1,234,567.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (nth, digit) in digits.chars().enumerate() {
-        if nth > 0 && (digits.len() - nth) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-pub fn size(bytes: u64) -> String {
-    let units = [("GB", 30), ("MB", 20), ("KB", 10)];
-    match units.iter().find(|(_, shift)| bytes >> shift > 0) {
-        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
-        None => format!("{bytes} B"),
-    }
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let of_unit = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let (number, seconds) = of_unit.unwrap_or((text, 1.0));
+    number.trim().parse().map(|number: f64| number * seconds).map_err(|_| "a time like 60s or 5m".into())
 }

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command};
 use serde_json::{json, Value};
 
 use super::{print, switch, Asker};
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 /// The server answers when `upgrade_timeout` is over at the latest.
 const PATIENCE: Duration = Duration::from_secs(86_400);

@@ -18,7 +18,7 @@ pub(super) struct Figures {
     pub late: AtomicU64,
 }
 
-/// The same at one moment.
+/// The figures at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierFigures {
     /// Requests that were answered by a page of another front.

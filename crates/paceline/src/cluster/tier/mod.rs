@@ -21,15 +21,15 @@ use cache::key::KeyMaker;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
+use units::show_duration;
 
 use super::{link, now, settings::SharedCache, Cluster};
 use crate::{
     caching::{SharedTier, TierSession},
     observe::log::Name,
-    support::units::show_duration,
 };
 
-use self::{figures::Figures, session::Session};
+use self::{figures::Figures, scripts::SCRIPTS, session::Session};
 
 pub use figures::TierFigures;
 
@@ -114,12 +114,14 @@ impl Cluster {
 
     async fn connect_to_run(&self) -> Result<Connected, String> {
         let mut connection = self.link.connect(link::ANSWER_TIME).await?;
-        let (secret, new) = (self.link.key("secret"), uuid::Uuid::new_v4().simple().to_string());
         let mut asked = redis::pipe();
         asked.cmd("INFO").arg("server").cmd("INFO").arg("memory");
-        asked.cmd("SET").arg(&secret).arg(&new).arg("NX").cmd("GET").arg(&secret);
-        let answer = asked.query_async::<(String, String, redis::Value, String)>(&mut connection).await;
-        let (server, memory, _, secret) = answer.map_err(|error| link::without_details(&error))?;
+        let answer = asked.query_async::<(String, String)>(&mut connection).await;
+        let (server, memory) = answer.map_err(|error| link::without_details(&error))?;
+        let mut script = SCRIPTS.secret.prepare_invoke();
+        script.key(self.link.key("secret")).arg(uuid::Uuid::new_v4().simple().to_string());
+        let secret =
+            script.invoke_async::<String>(&mut connection).await.map_err(|error| link::without_details(&error))?;
         if let Some(why) = evicts_purges(&memory) {
             return Err(why);
         }

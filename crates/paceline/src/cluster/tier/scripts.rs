@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
+use crate::cluster::scripts::repairing;
+
 /// A permission that stands for "each front by itself".
 pub(super) const ALONE: &str = "!";
 
@@ -13,13 +15,15 @@ pub(super) struct Scripts {
     pub write: Script,
     pub release: Script,
     pub renew: Script,
+    pub secret: Script,
 }
 
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // KEYS: page, permission. ARGV: the request's token, for how many ms the permission is given, what stands for "each by itself", and of
     // pages that are of no use more than how many bytes they have, or how one begins. An empty page is none.
-    look: Script::new(
+    look: repairing(
         r"
+        for _, key in ipairs(KEYS) do mend(key, 'string') end
         local time = redis.call('TIME')
         local now = time[1] * 1000000 + time[2]
         local length = redis.call('STRLEN', KEYS[1])
@@ -38,8 +42,9 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // A page begins with a word and the time of its permission, in hexadecimal digits: 20 bytes. Who comes 10 s after that
     // without the permission is too late. What leads to several pages lives as long as they; of two the later stays, and no page
     // is written that it does not lead to. From byte 62 and a mark on they are alike if they lead to the same.
-    write: Script::new(
+    write: repairing(
         r"
+        for _, key in ipairs(KEYS) do mend(key, 'string') end
         local holder = redis.call('GET', KEYS[1])
         if holder and holder ~= ARGV[1] then return 0 end
         if holder then redis.call('DEL', KEYS[1]) end
@@ -72,8 +77,9 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     ),
     // KEYS: permission, page. ARGV: who has it, for how many ms each front is by itself, what stands for that, whether the
     // page is outdated.
-    release: Script::new(
+    release: repairing(
         r"
+        for _, key in ipairs(KEYS) do mend(key, 'string') end
         if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
         if ARGV[2] == '0' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2]) end
         if ARGV[4] == '1' then redis.call('DEL', KEYS[2]) end
@@ -81,10 +87,21 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         ",
     ),
     // KEYS: permission. ARGV: who has it, for how many ms more.
-    renew: Script::new(
+    renew: repairing(
         r"
+        for _, key in ipairs(KEYS) do mend(key, 'string') end
         if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
         return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        ",
+    ),
+    // KEYS: the secret of the keys. ARGV: a new one, that is taken if there is none, or nothing that a front has written.
+    secret: repairing(
+        r"
+        mend(KEYS[1], 'string')
+        local kept = redis.call('GETRANGE', KEYS[1], 0, 32)
+        if #kept == 32 and not string.match(kept, '%X') then return kept end
+        redis.call('SET', KEYS[1], ARGV[1])
+        return ARGV[1]
         ",
     ),
 });

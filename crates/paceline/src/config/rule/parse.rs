@@ -2,18 +2,16 @@
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use toml_edit::{Item, TableLike};
+use units::parse_bytes;
 
 use super::{
     redirect::{Redirect, TargetError},
     shown, BasicAuth, HeaderChanges, MaxBody, Rule,
 };
-use crate::{
-    config::{
-        option_checks::host_name,
-        sign_on::{SignOnError as TableError, Table},
-        trusted::{self, TrustedProxies},
-    },
-    support::units::parse_bytes,
+use crate::config::{
+    hosts::is_host_name,
+    sign_on::{SignOnError as TableError, Table},
+    trusted::{self, TrustedProxies},
 };
 
 const KEYS: &[&str] =
@@ -107,7 +105,7 @@ fn rule(table: &dyn TableLike) -> Result<Rule, TableError> {
 
 fn hosts(table: &Table<'_>) -> Result<Vec<String>, TableError> {
     let hosts = table.texts("host")?.unwrap_or_default();
-    match hosts.iter().find(|host| host_name(host).is_err()) {
+    match hosts.iter().find(|host| !is_host_name(host)) {
         Some(wrong) => Err(table.wrong("host", "host names without scheme and port like \"shop.test\"", wrong)),
         None => Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect()),
     }
@@ -190,7 +188,7 @@ fn basic_auth(table: &Table<'_>) -> Result<Option<BasicAuth>, TableError> {
 
 fn addresses(table: &Table<'_>, key: &'static str) -> Result<Option<TrustedProxies>, TableError> {
     let Some(texts) = table.texts(key)? else { return Ok(None) };
-    let is_wrong = |text: &&String| text.as_str() == "none" || trusted::check(text).is_err();
+    let is_wrong = |text: &&String| text.as_str() == "none" || !trusted::is_known(text);
     let expected = "addresses, networks like \"10.0.0.0/8\", \"loopback\", \"private\" or \"unix\"";
     match texts.iter().find(is_wrong) {
         Some(wrong) => Err(table.wrong(key, expected, wrong)),

@@ -9,7 +9,7 @@ use super::{
     table::{SignOnError, Table},
     ways, Allow, LocalName, Otherwise, SignOn, Store,
 };
-use crate::config::{option_checks::parse_network, value::tables_of};
+use crate::config::{hosts::parse_network, tables::tables_of};
 
 const KEYS: &[&str] = &[
     "path",

@@ -3,8 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use toml_edit::{Item, TableLike};
-
-use crate::support::units::parse_duration;
+use units::parse_duration;
 
 /// What is wrong with an `[[sso]]`. Its words go behind `"sso" `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use http_body_util::BodyExt;
 
 use super::*;
-use crate::workers::response_buffer;
+use crate::origins::workers::response_buffer;
 
 const SETTINGS: Settings = Settings { effort: Effort::Balanced, min: 10 };
 const TEXT: &str = "All work and no play makes Jack a dull boy. ";

@@ -11,22 +11,20 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
+use units::show_duration;
 
 use super::{
     authority::Authority,
     order, schedule,
     storage::{Storage, StorageError},
-    trouble::Failure,
+    trouble::{Failure, UnusableCertificate},
     validity::Validity,
 };
 use crate::{
     config::AcmeConfig,
-    edge::tls::{
-        certificate::{self, Certificate, CertificateError},
-        CertificateStore, Proof,
-    },
+    edge::tls::certificate::{self, Certificate, CertificateError},
     observe::log::{Log, Name},
-    support::units::show_duration,
+    support::certificate_store::{CertificateStore, Proof},
 };
 
 /// One attempt, with all that an authority may take.
@@ -35,17 +33,6 @@ const ATTEMPT: Duration = Duration::from_secs(300);
 const NAP: Duration = Duration::from_secs(600);
 /// Between the first attempts of several hosts.
 const STAGGER: Duration = Duration::from_millis(100);
-
-/// Why a certificate is not shown to anybody.
-#[derive(Debug, thiserror::Error)]
-pub enum UnusableCertificate {
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    #[error("it is not for {host}")]
-    OtherHost { host: String },
-    #[error("it does not say how long it is valid")]
-    NoValidity,
-}
 
 pub struct Keeper {
     certificates: Arc<CertificateStore>,
@@ -100,7 +87,7 @@ impl Keeper {
         let mut turn = 0;
         loop {
             if let Some(validity) = held {
-                until(schedule::renew_at(&validity, chance())).await;
+                until(schedule::renew_at(&validity, fastrand::f64())).await;
             }
             let Some(proof) = proofs.get(turn % proofs.len().max(1)) else { return };
             let attempt = timeout(ATTEMPT, self.attempt(host, *proof)).await;
@@ -119,7 +106,7 @@ impl Keeper {
                     if failure.is_lost_account() {
                         self.authority.forget(&self.storage).await;
                     }
-                    let pause = schedule::pause(failures, chance());
+                    let pause = schedule::pause(failures, fastrand::f64());
                     let line = failure.line(host, &self.authority.directory);
                     let what = held.map_or_else(
                         || "no certificate yet".into(),
@@ -176,9 +163,4 @@ async fn until(second: i64) {
 fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// From 0 to 1.
-fn chance() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }

@@ -2,7 +2,6 @@
 //! It never stands in the way of a request or of another host: what fails is tried again later.
 
 mod authority;
-pub mod http_01;
 mod keeper;
 mod order;
 mod schedule;
@@ -11,6 +10,6 @@ mod tls_alpn_01;
 mod trouble;
 mod validity;
 
-pub use crate::edge::tls::Proof;
+pub use crate::support::certificate_store::Proof;
 pub use keeper::Keeper;
 pub use storage::StorageError;

@@ -8,7 +8,7 @@ use instant_acme::{
 };
 
 use super::{tls_alpn_01, trouble::Failure};
-use crate::edge::tls::{CertificateStore, Proof, ProofGuard};
+use crate::support::certificate_store::{CertificateStore, Proof, ProofGuard};
 
 /// How often the authority is asked how far it is, and for how long.
 const ASKING: RetryPolicy =

@@ -5,7 +5,19 @@ use std::{error::Error as _, io};
 
 use instant_acme::{Error, Problem};
 
-use super::{keeper::UnusableCertificate, tls_alpn_01::ProofError, Proof};
+use super::{tls_alpn_01::ProofError, Proof};
+use crate::edge::tls::certificate::CertificateError;
+
+/// Why a certificate is not shown to anybody.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableCertificate {
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error("it is not for {host}")]
+    OtherHost { host: String },
+    #[error("it does not say how long it is valid")]
+    NoValidity,
+}
 
 /// Characters of an authority's words that are logged.
 const LONGEST: usize = 400;

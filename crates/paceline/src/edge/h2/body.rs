@@ -17,7 +17,7 @@ use tokio::time::{sleep, sleep_until, Instant, Sleep};
 use super::streams::Stream;
 use crate::{
     content::body::ResponseBody,
-    request::incoming::BodyPace,
+    exchange::incoming::BodyPace,
     support::buffer_memory::{BufferLease, BODIES},
 };
 

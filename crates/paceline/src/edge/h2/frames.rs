@@ -1,7 +1,10 @@
 //! The frames of a client as they pass, known by their nine-byte headers alone (RFC 9113 section 4.1), and what they
-//! cost. Pure: it reads no stream, keeps no payload and knows no time but what it is told.
+//! cost. Of payloads it reads header blocks, for the one character that has to be changed there. Pure: it reads no stream, keeps no
+//! payload and knows no time but what it is told.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
+
+use http_guard::field_blocks::FieldBlocks;
 
 /// RFC 9113 section 3.4, bytes.
 const PREFACE: u8 = 24;
@@ -15,6 +18,11 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 0x20;
+
+/// Bytes of a HEADERS frame's priority (section 6.2).
+const PRIORITY_FIELDS: u32 = 5;
 
 /// A change of settings may touch every stream, and has to be acknowledged before anything else is read.
 const SETTINGS_COST: u32 = 10;
@@ -47,25 +55,48 @@ pub struct Follower {
     settled: bool,
     /// Frames and header blocks that have begun.
     begun: u64,
+    /// What stands before and behind the piece of a header block in its frame: the length of the padding, if that is to come, then the
+    /// priority; and the padding.
+    has_padding: bool,
+    before: u32,
+    padding: u32,
+    fields: FieldBlocks,
 }
 
 impl Default for Follower {
     fn default() -> Follower {
-        let header = [0; HEADER];
-        Follower { preface: PREFACE, header, seen: 0, left: 0, kind: SETTINGS, block: None, settled: false, begun: 0 }
+        Follower {
+            preface: PREFACE,
+            header: [0; HEADER],
+            seen: 0,
+            left: 0,
+            kind: SETTINGS,
+            block: None,
+            settled: false,
+            begun: 0,
+            has_padding: false,
+            before: 0,
+            padding: 0,
+            fields: FieldBlocks::default(),
+        }
     }
 }
 
 impl Follower {
     /// Follows what came. With `stop` no further than to the end of a frame; the number says how many bytes that were.
-    pub fn follow(&mut self, bytes: &[u8], stop: bool) -> (usize, FrameTally) {
+    pub fn follow(&mut self, bytes: &mut [u8], stop: bool) -> (usize, FrameTally) {
         let mut passed = FrameTally::default();
-        let mut rest = &bytes[bytes.len().min(usize::from(self.preface))..];
-        self.preface -= u8::try_from(bytes.len() - rest.len()).unwrap_or(self.preface);
+        let length = bytes.len();
+        let mut rest = &mut bytes[length.min(usize::from(self.preface))..];
+        self.preface -= u8::try_from(length - rest.len()).unwrap_or(self.preface);
         while !(rest.is_empty() || stop && self.at_boundary()) {
             if self.left > 0 {
                 let count = rest.len().min(self.left as usize);
-                rest = &rest[count..];
+                let piece;
+                (piece, rest) = mem::take(&mut rest).split_at_mut(count);
+                if matches!(self.kind, HEADERS | CONTINUATION) {
+                    self.pass_fields(piece);
+                }
                 // Not more than `left`, which is a u32.
                 self.left -= count as u32;
                 if self.kind == DATA {
@@ -82,12 +113,30 @@ impl Follower {
             let count = rest.len().min(HEADER - self.seen);
             self.header[self.seen..self.seen + count].copy_from_slice(&rest[..count]);
             self.seen += count;
-            rest = &rest[count..];
+            rest = &mut mem::take(&mut rest)[count..];
             if self.seen == HEADER {
                 self.begin_frame(&mut passed);
             }
         }
-        (bytes.len() - rest.len(), passed)
+        (length - rest.len(), passed)
+    }
+
+    /// A piece of the payload of HEADERS or CONTINUATION.
+    fn pass_fields(&mut self, mut piece: &mut [u8]) {
+        let mut left = self.left;
+        if self.has_padding {
+            self.padding = u32::from(piece[0]);
+            self.has_padding = false;
+            left -= 1;
+            piece = &mut piece[1..];
+        }
+        let count = piece.len().min(self.before as usize);
+        // Neither is more than a u32.
+        self.before -= count as u32;
+        left -= count as u32;
+        let fields = left.saturating_sub(self.padding) as usize;
+        let end = piece.len().min(count + fields);
+        self.fields.pass(&mut piece[count..end]);
     }
 
     fn begin_frame(&mut self, passed: &mut FrameTally) {
@@ -102,6 +151,10 @@ impl Follower {
                 passed.heads += u32::from(kind == HEADERS);
                 let stream = u32::from_be_bytes(stream) & (u32::MAX >> 1);
                 self.block = (flags & END_HEADERS == 0).then_some(stream);
+                // A CONTINUATION has neither.
+                let has = |flag: u8| kind == HEADERS && flags & flag != 0;
+                (self.has_padding, self.padding) = (has(PADDED), 0);
+                self.before = if has(PRIORITY) { PRIORITY_FIELDS } else { 0 };
             }
             SETTINGS if flags & ACK == 0 => passed.cost += SETTINGS_COST,
             // Also kinds that nobody knows: they are ignored, and cost a look (section 5.5).
@@ -241,7 +294,7 @@ mod tests {
                 let (mut follower, mut sum) = (Follower::default(), FrameTally::default());
                 let pieces = [&bytes[..first]].into_iter().chain(bytes[first..].chunks(length));
                 for piece in pieces {
-                    let (count, passed) = follower.follow(piece, false);
+                    let (count, passed) = follower.follow(&mut piece.to_vec(), false);
                     assert_eq!(count, piece.len());
                     sum.heads += passed.heads;
                     sum.cost += passed.cost;
@@ -257,7 +310,7 @@ mod tests {
         let bytes = conversation();
         let mut follower = Follower::default();
         let states: Vec<_> =
-            bytes.chunks(1).map(|byte| (follower.follow(byte, false), follower.unfinished()).1).collect();
+            bytes.chunks(1).map(|byte| (follower.follow(&mut byte.to_vec(), false), follower.unfinished()).1).collect();
         let settled = PRI.len() + 15;
         assert!(states[..settled - 1].iter().all(|state| *state == Some(0)));
         assert_eq!(states[settled - 1], None);
@@ -273,15 +326,15 @@ mod tests {
 
     #[test]
     fn it_stops_at_the_end_of_a_frame() {
-        let bytes = conversation();
+        let mut bytes = conversation();
         let mut follower = Follower::default();
         let (mut at, mut ends) = (0, Vec::new());
         for _ in 0..3 {
-            let (count, _) = follower.follow(&bytes[at..at + 1], true);
+            let (count, _) = follower.follow(&mut bytes[at..at + 1], true);
             at += count;
-            at += follower.follow(&bytes[at..], true).0;
+            at += follower.follow(&mut bytes[at..], true).0;
             ends.push((at - PRI.len(), follower.block()));
-            follower.follow(&bytes[at..at + 1], false);
+            follower.follow(&mut bytes[at..at + 1], false);
             at += 1;
         }
         assert_eq!(ends, [(0, None), (15, None), (24, None)]);
@@ -290,9 +343,41 @@ mod tests {
     #[test]
     fn an_open_header_block_is_known_by_its_stream() {
         let mut follower = Follower::default();
-        follower.follow(PRI, false);
-        follower.follow(&frame(HEADERS, 0, 77, b"x"), false);
+        follower.follow(&mut PRI.to_vec(), false);
+        follower.follow(&mut frame(HEADERS, 0, 77, b"x"), false);
         assert_eq!((follower.block(), follower.at_boundary()), (Some(77), true));
+    }
+
+    /// A HEADERS frame, and others around it: a literal field `:path`, with padding, with priority, in several frames.
+    fn requests(path: &[u8]) -> Vec<u8> {
+        let field = [&[0x04, path.len() as u8], path].concat();
+        let (first, rest) = field.split_at(3);
+        let priority = [0, 0, 0, 0, 9];
+        let frames = [
+            frame(SETTINGS, 0, 0, &[]),
+            frame(HEADERS, END_HEADERS, 1, &field),
+            frame(HEADERS, END_HEADERS | PRIORITY, 3, &[&priority[..], &field].concat()),
+            frame(HEADERS, END_HEADERS | PADDED, 5, &[&[2], &field[..], b"##"].concat()),
+            frame(HEADERS, PADDED | PRIORITY, 7, &[&[2], &priority[..], first, b"##"].concat()),
+            frame(CONTINUATION, 0, 7, b""),
+            frame(CONTINUATION, END_HEADERS | PADDED | PRIORITY, 7, rest),
+            frame(DATA, END_STREAM, 7, b"/#"),
+        ];
+        PRI.iter().copied().chain(frames.concat()).collect()
+    }
+
+    #[test]
+    fn no_path_is_cut_off_in_any_frame() {
+        for length in [1, 2, 3, 7, 50, 1000] {
+            let (mut follower, mut bytes) = (Follower::default(), requests(b"/a#b"));
+            for piece in bytes.chunks_mut(length) {
+                follower.follow(piece, false);
+            }
+            assert_eq!(bytes, requests(b"/a>b"), "in pieces of {length}");
+        }
+        // More padding than payload: the library ends the connection.
+        let mut nonsense = [PRI, &frame(HEADERS, PADDED, 1, &[9, 4]), &frame(HEADERS, PADDED, 1, &[9])].concat();
+        Follower::default().follow(&mut nonsense, false);
     }
 
     #[test]

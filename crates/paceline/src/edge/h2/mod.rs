@@ -24,10 +24,9 @@ use self::{
 };
 use crate::{
     config::Http2Config,
-    front::{drain::Stop, Front},
+    exchange::{incoming::BodyPace, Connection, NeedsHttp1},
     request::{
-        exchange::{Connection, NeedsHttp1},
-        incoming::BodyPace,
+        front::{drain::Stop, Front},
         pipeline::{self, Link},
     },
 };

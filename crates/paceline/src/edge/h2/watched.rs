@@ -1,6 +1,6 @@
 //! Stands between a client's stream and the HTTP/2 library: frames are counted and timed as they pass, a client that
-//! sends too many of those that carry nothing is told to calm down, and one that takes nothing is let go. It copies and
-//! changes no frame.
+//! sends too many of those that carry nothing is told to calm down, and one that takes nothing is let go. It copies no frame, and
+//! changes none but for a `#` in a path.
 //!
 //! A client that has to go is told so by the library, which alone knows where its own frames end: instead of what the
 //! client sends next it reads a header block without end, which it refuses with GOAWAY (ENHANCE_YOUR_CALM).
@@ -91,7 +91,7 @@ impl<S> WatchedStream<S> {
     }
 
     /// Looks at what came; returns how much of it passes.
-    fn inspect(&mut self, bytes: &[u8]) -> usize {
+    fn inspect(&mut self, bytes: &mut [u8]) -> usize {
         let (good, passed) = self.follower.follow(bytes, self.spent);
         if passed.data > 0 {
             self.streams.received.fetch_add(passed.data, Relaxed);
@@ -142,7 +142,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
             }
             let before = buffer.filled().len();
             if Pin::new(&mut this.stream).poll_read(cx, buffer)?.is_ready() {
-                let good = this.inspect(&buffer.filled()[before..]);
+                let good = this.inspect(&mut buffer.filled_mut()[before..]);
                 let end = buffer.filled().len() == before;
                 buffer.set_filled(before + good);
                 if good > 0 || end {

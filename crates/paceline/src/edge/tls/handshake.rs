@@ -10,7 +10,7 @@ use tokio_rustls::{server::TlsStream, TlsAcceptor};
 use super::{certificate::CertificateError, Store};
 use crate::{
     config::CertificatePair,
-    edge::tls::{CertificateStore, VALIDATION_PROTOCOL},
+    support::certificate_store::{CertificateStore, VALIDATION_PROTOCOL},
 };
 
 const HTTP2: &[u8] = b"h2";

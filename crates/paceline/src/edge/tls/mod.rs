@@ -2,12 +2,10 @@
 //! change. It never reads a request, and it serves nothing older than TLS 1.2.
 
 pub mod certificate;
-mod certificate_store;
 pub mod handshake;
 mod names;
 pub mod own;
 mod store;
 
-pub use certificate_store::{CertificateStore, Proof, ProofGuard, VALIDATION_PROTOCOL};
 pub use handshake::{Acceptor, AcceptorError};
 pub use store::Store;

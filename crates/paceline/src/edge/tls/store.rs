@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     config::CertificatePair,
-    edge::tls::{CertificateStore, VALIDATION_PROTOCOL},
+    support::certificate_store::{CertificateStore, VALIDATION_PROTOCOL},
 };
 
 type ByName = Names<Arc<CertifiedKey>>;

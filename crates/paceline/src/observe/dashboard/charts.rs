@@ -2,11 +2,11 @@
 //! It never draws.
 
 use maud::Markup;
+use units::{millis, number};
 
 use super::{
     chart::{Chart, Fold, Line},
     history::{Mark, Sample, Span},
-    html::{ms, number, size},
     view::View,
 };
 
@@ -92,9 +92,9 @@ impl<'a> View<'a> {
     fn times(&self) -> Chart<'a> {
         let said = match self.history.samples(self.span).filter(|sample| sample.total_median.is_some()).last() {
             Some(Sample { total_median: Some(total), app_median: Some(app), .. }) => {
-                format!("median {}, in the application {}", ms(*total), ms(*app))
+                format!("median {}, in the application {}", millis(*total), millis(*app))
             }
-            Some(Sample { total_median: Some(total), .. }) => format!("median {}", ms(*total)),
+            Some(Sample { total_median: Some(total), .. }) => format!("median {}", millis(*total)),
             _ => format!("no requests in {}", self.within()),
         };
         let lines = vec![
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
             self.line("in the app, p95", "b thin", Fold::Mean, false, |sample| sample.app_p95),
             self.line("in the app, median", "b", Fold::Mean, false, |sample| sample.app_median),
         ];
-        Chart { least: 1.0, ..self.chart("times", "Time to answer", said, lines, ms) }
+        Chart { least: 1.0, ..self.chart("times", "Time to answer", said, lines, millis) }
     }
 
     fn queue(&self) -> Chart<'a> {
@@ -147,13 +147,13 @@ impl<'a> View<'a> {
         let workers: u64 = self.workers.iter().filter_map(|worker| worker.memory).sum();
         let said = format!(
             "private memory: Ruby processes {}, front {}",
-            size(workers),
-            self.front.memory.map_or("?".into(), size)
+            units::bytes(workers),
+            self.front.memory.map_or("?".into(), units::bytes)
         );
         Chart {
             least: (16 << 20) as f64,
             grain: (1 << 20) as f64,
-            ..self.chart("memory", "Memory of each process", said, lines, |value| size(value as u64))
+            ..self.chart("memory", "Memory of each process", said, lines, |value| units::bytes(value as u64))
         }
     }
 }

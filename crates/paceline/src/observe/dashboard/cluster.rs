@@ -3,9 +3,10 @@
 
 use cluster::{RestartState, Sighting, Status};
 use maud::{html, Markup};
+use units::{age, grouped, millis, number};
 
 use super::{
-    html::{grouped, ms, number, since, table, visible},
+    html::{table, visible},
     view::{ClusterState, View},
 };
 
@@ -49,7 +50,7 @@ fn row(seen: &Sighting, own_id: &str) -> Markup {
             td { (visible(&generation)) }
             td.n { (status.workers) " of " (status.workers_wanted) }
             td.n { (number(status.per_second)) }
-            td.n { (status.p99_ms.map_or("–".into(), ms)) }
+            td.n { (status.p99_ms.map_or("–".into(), millis)) }
             td.n { (grouped(status.waiting)) }
             td.n { (ratio) }
             td.n { (visible(&member.version)) }
@@ -60,7 +61,7 @@ fn row(seen: &Sighting, own_id: &str) -> Markup {
 /// What it is occupied with: the badge's class, and words.
 fn states(seen: &Sighting) -> Vec<(&'static str, String)> {
     if seen.is_silent() {
-        return vec![("failed", format!("silent for {}", since(seen.silent as f64 / 1000.0)))];
+        return vec![("failed", format!("silent for {}", age(seen.silent / 1000)))];
     }
     let Some(status) = &seen.member.status else { return vec![("stopped", "older Paceline".into())] };
     let mut states = Vec::new();

@@ -6,7 +6,7 @@ use maud::html;
 use super::{
     advice,
     history::Span,
-    html::{page, visible},
+    html::{page, percent, visible},
     view::View,
 };
 
@@ -89,8 +89,4 @@ pub fn door() -> String {
         }
     };
     page("Paceline", "door", None, &body)
-}
-
-pub(super) fn percent(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

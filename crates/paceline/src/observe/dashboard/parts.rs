@@ -1,11 +1,12 @@
 //! The parts of the dashboard's page that change while it is looked at, each by the id of the element that it fills.
 
 use maud::{html, Markup};
+use units::{age, grouped, millis, number};
 
 use super::{
     advice,
     history::Span,
-    html::{grouped, ms, number, since, size, table, visible},
+    html::{table, visible},
     view::{CrawlerState, Live, Trouble, View, Worker},
 };
 
@@ -65,7 +66,10 @@ impl View<'_> {
         let recent = self.history.samples(Span::TenMinutes).filter(|sample| sample.total_median.is_some()).last();
         let recent = recent.filter(|sample| self.now - sample.at < 30.0);
         let of = |median: Option<f64>, p95: Option<f64>| {
-            (median.map_or(quiet.into(), ms), p95.map_or("no requests".into(), |p95| format!("p95 {}", ms(p95))))
+            (
+                median.map_or(quiet.into(), millis),
+                p95.map_or("no requests".into(), |p95| format!("p95 {}", millis(p95))),
+            )
         };
         let outside = of(recent.and_then(|s| s.total_median), recent.and_then(|s| s.total_p95));
         let inside = of(recent.and_then(|s| s.app_median), recent.and_then(|s| s.app_p95));
@@ -79,9 +83,9 @@ impl View<'_> {
         };
         let ruby: u64 = self.workers.iter().filter_map(|worker| worker.memory).sum();
         let memory = ruby + self.front.memory.unwrap_or(0);
-        let memory = if memory == 0 { quiet.into() } else { size(memory) };
+        let memory = if memory == 0 { quiet.into() } else { units::bytes(memory) };
         let asked = format!("of {} requests", grouped(self.cache.asked));
-        let front = format!("front {}", self.front.memory.map_or("?".into(), size));
+        let front = format!("front {}", self.front.memory.map_or("?".into(), units::bytes));
         let tile = |class: &str, name: &str, value: Markup, more: String| {
             html! { div class={ "tile" (class) } { dt { (name) } dd { (value) } dd.more { (more) } } }
         };
@@ -113,7 +117,7 @@ impl View<'_> {
         let row = |live: &Live| {
             html! {
                 tr class=[(live.age_ms > 5000).then_some("warn")] {
-                    td.n { (ms(live.age_ms as f64)) }
+                    td.n { (millis(live.age_ms as f64)) }
                     td { (live.step) }
                     td.path { (visible(&live.method)) " " (visible(&live.path)) }
                     td { @if let Some((index, thread)) = live.worker { "worker " (index) ", thread " (thread) } }
@@ -132,7 +136,7 @@ impl View<'_> {
 
     fn processes(&self) -> Markup {
         let many = self.sites.len() > 1 && self.site.is_none();
-        let memory = |bytes: Option<u64>| bytes.map_or("–".into(), size);
+        let memory = |bytes: Option<u64>| bytes.map_or("–".into(), units::bytes);
         let row = |worker: &Worker| {
             let counts = worker.index != 0;
             html! {
@@ -146,7 +150,7 @@ impl View<'_> {
                     td.n { (memory(worker.memory)) }
                     td.n { @if counts { (grouped(worker.busy as u64)) } }
                     td.n { @if counts { (grouped(worker.answered)) } }
-                    td.n { (since(worker.age)) }
+                    td.n { (age(worker.age as u64)) }
                     td.n { (worker.pid) }
                 }
             }
@@ -159,7 +163,7 @@ impl View<'_> {
                 td.n { (memory(self.front.memory)) }
                 td {}
                 td {}
-                td.n { (since(self.front.up)) }
+                td.n { (age(self.front.up as u64)) }
                 td.n { (self.front.pid) }
             }
         };
@@ -223,7 +227,7 @@ fn troubles(troubles: &[Trouble], now: f64, none: &str) -> Markup {
                     span.what { (visible(trouble.what.lines().next().unwrap_or_default())) }
                 }
                 @if trouble.times > 1 { " " b { (grouped(trouble.times)) " times" } }
-                " " span.ago { (since(now - trouble.at)) " ago" }
+                " " span.ago { (age((now - trouble.at) as u64)) " ago" }
             }
         }
     };

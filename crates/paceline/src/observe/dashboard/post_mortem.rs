@@ -6,9 +6,9 @@ use maud::{html, Markup};
 use super::{
     chart::{Chart, Fold, Line},
     history::{Mark, MarkKind, Span},
-    html::{facts, page, size, table, visible, with_code},
+    html::{facts, page, table, visible, with_code},
 };
-use crate::apps::incidents::{text, Failed, InHand, Incident};
+use crate::observe::incidents::{text, Failed, InHand, Incident};
 
 /// A post-mortem.
 pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
@@ -22,7 +22,7 @@ pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
         html! {
             tr {
                 td.path { (visible(&request.method)) " " (visible(&request.path)) }
-                td.n { (text::age(request.age_ms)) }
+                td.n { (units::millis(request.age_ms as f64)) }
                 td { @if request.thread > 0 { "thread " (request.thread) } }
                 td { (visible(&request.outcome)) }
                 td.id { (visible(&request.id)) }
@@ -116,7 +116,7 @@ fn curve(incident: &Incident) -> Markup {
     Chart {
         id: "memory",
         title: "Private memory",
-        said: format!("from {} to {}", size(first), size(last)),
+        said: format!("from {} to {}", units::bytes(first), units::bytes(last)),
         span,
         now: end + 1.0,
         lines: vec![Line {
@@ -127,7 +127,7 @@ fn curve(incident: &Incident) -> Markup {
             points: Box::new(points),
         }],
         marks: vec![&mark],
-        unit: |value| size(value as u64),
+        unit: |value| units::bytes(value as u64),
         least: (16 << 20) as f64,
         most: None,
         grain: (1 << 20) as f64,
@@ -142,7 +142,7 @@ fn pre(text: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apps::incidents::{Backtrace, InHand, Kind, Sample};
+    use crate::observe::incidents::{Backtrace, InHand, Kind, Sample};
 
     #[test]
     fn an_exception_is_escaped_too() {

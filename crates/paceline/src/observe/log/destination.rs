@@ -92,8 +92,10 @@ impl Destination {
         self.rotate_if_due();
         let mut written = 0;
         let outcome = loop {
+            if written == self.gathered.len() {
+                break Ok(());
+            }
             match self.file.write(&self.gathered[written..]) {
-                _ if written == self.gathered.len() => break Ok(()),
                 Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

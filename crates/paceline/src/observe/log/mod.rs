@@ -31,6 +31,8 @@ use self::{
 const WAITING: usize = 64 << 10;
 /// How long lines are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(2);
+/// How long, while lines come one after another: nobody has to wake this thread for them.
+const GATHER_IN_A_ROW: Duration = Duration::from_millis(10);
 /// How long until it is tried again to write what could not be written.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -70,7 +72,7 @@ impl Log {
         Ok(Log { messages, recent, dropped, site: None, colour })
     }
 
-    /// The same log for what concerns a site.
+    /// This log for what concerns a site.
     pub fn of(&self, site: &str) -> Log {
         Log { site: Some(site.into()), ..self.clone() }
     }
@@ -153,16 +155,24 @@ impl Writer {
             };
             match first {
                 Ok(first) => {
-                    // Under load the lines of this moment go out in one write, and nobody has to wake this thread for
-                    // each.
+                    // The lines of this moment go out in one write.
                     std::thread::sleep(GATHER);
-                    std::iter::once(first).chain(messages.try_iter()).for_each(|message| self.take(message));
+                    self.take(first);
+                    while self.take_all(messages) {
+                        std::thread::sleep(GATHER_IN_A_ROW);
+                    }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.write(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.write();
         }
+    }
+
+    /// Writes what waits. False: nothing came, or it can't be written.
+    fn take_all(&mut self, messages: &Receiver<Message>) -> bool {
+        let count = messages.try_iter().map(|message| self.take(message)).count();
+        self.write();
+        count > 0 && !self.access.is_stuck() && !self.app.is_stuck()
     }
 
     fn take(&mut self, message: Message) {

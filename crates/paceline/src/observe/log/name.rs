@@ -65,14 +65,6 @@ events! {
     RollbackAsked => "rollback-asked",
     /// The release before serves again
     RolledBack => "rolled-back",
-    /// A trial of self-tuning has a result, or could not be made
-    TuneTrial => "tune-trial",
-    /// The application is started with a setting that a trial has proved
-    Tuned => "tuned",
-    /// A tuned setting was watched to the end, and stays
-    TuneKept => "tune-kept",
-    /// A tuned setting did not hold, or what it was proved for has changed
-    TuneGivenBack => "tune-given-back",
     /// A worker could not be forked from, or was not
     Refork => "refork",
     /// More or fewer workers are wanted

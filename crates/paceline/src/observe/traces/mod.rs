@@ -3,9 +3,9 @@
 //!
 //! Reading order: `context` (which trace), `spans` (what is told), `otlp` (in which form), `delivery` (to whom).
 
+mod context;
 mod delivery;
 mod otlp;
-mod spans;
 
 use std::{
     fmt,
@@ -18,9 +18,8 @@ use std::{
 
 use http::{header::HeaderValue, HeaderMap, Uri};
 
+pub use self::context::{Context, TRACEPARENT};
 use self::delivery::Message;
-pub use self::spans::spans;
-pub use crate::request::exchange::trace_context::{Context, TRACEPARENT};
 use crate::{observe::log::Log, support::signal_mask};
 
 /// Exchanges whose spans may wait for the thread; what comes then is dropped.

@@ -3,31 +3,29 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use http::{header, request::Parts, HeaderValue, Method, StatusCode, Version};
+use http::{header, request::Parts, Method, StatusCode, Version};
 use ipnet::IpNet;
 use negotiate::{ChannelBindings, Conversation};
 use parking_lot::Mutex;
 use path_patterns::{Areas, Paths, Readings};
-use sign_in::{is_visible, CookieName, NewSession, RetryAfter, Session, SessionId};
+use sign_in::{is_visible, CookieName, NewSession, Session, SessionId};
 
 use super::{
     header::{cookies, is_forged, remove_authorization, remove_cookies, remove_identity, Credentials, Manner, Schemes},
     offer::{offer, Failed, Offer, Unproved},
     openid,
     provider::{Accepted, Fault, Way, WaySettings},
+    refusal::{address, too_often, unavailable},
     GateAnswer,
 };
 use crate::{
     config::sign_on::{Allow, Otherwise, SignOn},
-    request::{
-        access_rules::{self, admits, Visitor, RESERVED},
-        exchange::{identity::User, Exchange},
-    },
+    exchange::{identity::User, Exchange},
+    request::access_rules::{self, admits, Visitor, RESERVED},
     support::clock,
 };
 
@@ -426,11 +424,6 @@ pub enum PartAdmission {
     Refused,
 }
 
-/// The address that failures are counted for. All clients without one share it.
-pub(super) fn address(exchange: &Exchange) -> IpAddr {
-    exchange.client.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
-}
-
 /// Whether nobody on the way can read what the client sends.
 fn is_confidential(exchange: &Exchange) -> bool {
     exchange.client.https || exchange.client.address.is_none_or(|address| address.is_loopback())
@@ -456,27 +449,6 @@ fn failure(fault: Fault) -> Result<(Failed, Option<(&'static str, String)>), Gat
     }
 }
 
-pub(super) fn too_often(RetryAfter(millis): RetryAfter) -> GateAnswer {
-    let seconds = millis.div_ceil(1000).max(1);
-    let mut answer = GateAnswer::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "Signing in has failed too often. Please wait a moment before you try again.",
-    );
-    answer.fields.push((header::RETRY_AFTER, HeaderValue::from(seconds)));
-    answer.noted("too-often", format!("signing in has failed too often; {seconds} s to wait"))
-}
-
-/// Nobody can find out who this is, and so nobody comes in.
-pub(super) fn unavailable(fault: Fault) -> GateAnswer {
-    let (kind, text) = match fault {
-        Fault::Ours { kind, text } | Fault::Denied { kind, text } => (kind, text),
-        other => ("other", format!("{other:?}")),
-    };
-    let sentence = "Signing in is not possible at the moment. Please try again shortly.";
-    let mut answer = GateAnswer::new(StatusCode::SERVICE_UNAVAILABLE, sentence).noted(kind, text);
-    answer.fields.push((header::RETRY_AFTER, HeaderValue::from_static("5")));
-    answer
-}
 /// What an application can be told, and what a log can show. Err: the name, or one of a group, has characters that nobody sees.
 fn with_visible_names(proof: NewSession) -> Result<NewSession, Fault> {
     let identity = &proof.identity;
@@ -486,5 +458,27 @@ fn with_visible_names(proof: NewSession) -> Result<NewSession, Fault> {
             kind: "odd-name",
             text: "the name, or one of a group, has characters that are not seen or that turn its direction".into(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sign_in::{Identity, Mechanism};
+
+    use super::*;
+
+    /// Of tickets and directories, too: the name is shown in logs and pages, and the application compares it.
+    #[test]
+    fn nobody_is_signed_in_by_a_name_that_is_not_seen_as_it_is() {
+        let is_taken = |name: &str, group: &str| {
+            let identity = Identity { name: name.into(), groups: vec![group.into()], subject: None, sid: None };
+            let (provider, proved_until, refresh_token, id_token) = (None, None, None, None);
+            let mechanism = Mechanism::Kerberos;
+            with_visible_names(NewSession { identity, mechanism, provider, proved_until, refresh_token, id_token })
+        };
+        assert!(is_taken("zoë", "staff").is_ok());
+        for (name, group) in [("alice\u{202e}nimda", "staff"), ("alice", "admin\u{200b}s"), ("ali\nce", "staff")] {
+            assert!(matches!(is_taken(name, group), Err(Fault::Denied { kind: "odd-name", .. })), "{name:?} {group:?}");
+        }
     }
 }

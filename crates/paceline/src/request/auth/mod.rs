@@ -11,6 +11,7 @@ mod offer;
 mod openid;
 pub mod opening;
 mod provider;
+mod refusal;
 
 use std::borrow::Cow;
 

@@ -9,16 +9,14 @@ use http_guard::host;
 use sign_in::{ReturnTo, Session, SessionId};
 
 use super::{
-    gate::{address, too_often, unavailable},
     header::{cookies, is_forged, remove_cookies, Manner},
     provider::{Fault, Way},
+    refusal::{address, too_often, unavailable},
     Gate, GateAnswer,
 };
 use crate::{
-    request::{
-        access_rules::RESERVED,
-        exchange::{identity::User, Exchange},
-    },
+    exchange::{identity::User, Exchange},
+    request::access_rules::RESERVED,
     support::clock,
 };
 

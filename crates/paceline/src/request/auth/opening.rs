@@ -46,7 +46,7 @@ type Open<T> = Box<dyn Fn() -> Result<T, Closed> + Send + Sync>;
 pub struct Opened<T> {
     open: Arc<Open<T>>,
     state: tokio::sync::Mutex<State<T>>,
-    /// The same without waiting.
+    /// What was opened, without waiting for it.
     known: Mutex<Option<Arc<T>>>,
 }
 

@@ -45,7 +45,7 @@ pub fn startup(report: &StartupReport, accept: Option<&str>) -> Page {
     }
 }
 
-/// The same in production: the id under which the log has the details, and nothing of the app.
+/// The page of a failed start in production: the id under which the log has the details, and nothing of the app.
 pub fn startup_in_production(id: &str, accept: Option<&str>) -> Page {
     match form(accept) {
         Form::Html => (Form::Html.content_type(), html::production_html(id).into()),

@@ -10,8 +10,9 @@ use super::origin::{self, has_body};
 use crate::{
     caching::{Fetch, Lookup, OriginAnswer, SiteCache},
     content::body::ResponseBody,
+    exchange::{incoming::Arriving, Exchange},
     observe::in_flight::{Listed, Step},
-    request::{errors, exchange::Exchange, incoming::Arriving, route::Site},
+    request::{errors, route::Site},
     support::clock,
 };
 

@@ -7,13 +7,12 @@ use http_body_util::{BodyExt, Limited};
 use super::Step;
 use crate::{
     content::body::ResponseBody,
-    front::Front,
+    exchange::{incoming::Arriving, Exchange, NeedsHttp1},
     observe::log::Name,
     request::{
         auth::{Gate, GateAnswer, Glance, PartAdmission, MAX_FORM},
         errors,
-        exchange::{Exchange, NeedsHttp1},
-        incoming::Arriving,
+        front::Front,
         route::Site,
     },
 };

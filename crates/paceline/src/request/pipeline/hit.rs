@@ -7,8 +7,8 @@ use super::origin::has_body;
 use crate::{
     caching::{auto::NoPage, tell_auto, Lookup},
     content::body::ResponseBody,
-    request::{exchange::Exchange, incoming::Arriving, route::Site},
-    scheduling::preview,
+    exchange::{incoming::Arriving, Exchange},
+    request::{preview, route::Site},
 };
 
 /// What was found before the request was handed to the steps that may wait.
@@ -47,7 +47,7 @@ pub fn learned_ahead(
     }
 }
 
-/// The same where something goes before the cache: it may wait until the files of a page are looked at.
+/// A page of the automatic page cache where something goes before it: it may wait until the page's files are looked at.
 pub async fn learned_in_time(
     site: &Site,
     head: &Parts,

@@ -29,30 +29,27 @@ use hyper::body::Incoming;
 use self::hit::Ahead;
 use crate::{
     caching::scheduled,
-    content::{
-        body::ResponseBody,
-        compress,
-        fragments::{self, FragmentResponse},
-        live_reload::PageRequest,
+    content::{body::ResponseBody, compress, live_reload::PageRequest},
+    exchange::{
+        http2_message::{self, Refused},
+        incoming::{Arriving, BodyPace},
+        Connection, Exchange, Hints, Hold, Upgrade,
     },
-    edge::acme::http_01,
-    front::Front,
     observe::{in_flight::Listed, metrics::Kind},
     request::{
         access_rules,
         auth::Glance,
         errors,
-        exchange::{Connection, Exchange, Hints, Hold, Upgrade},
         finish::{self, ExchangeGuard, Manner},
         forwarded::{self, SURROGATE_CAPABILITY},
-        http2_message::{self, Refused},
-        https_only,
-        incoming::{Arriving, BodyPace},
+        fragments::{self, FragmentResponse},
+        front::Front,
+        http_01, https_only,
+        preview::{self, Previewed},
         route::Site,
         rules::Rules,
         server_timing,
     },
-    scheduling::preview::{self, Previewed},
     support::clock::{self, Micros},
 };
 use http_guard::{

@@ -9,16 +9,14 @@ use http_body::Body;
 use super::sampled;
 use crate::{
     content::body::ResponseBody,
-    observe::{in_flight::Step, metrics::Kind},
-    request::{
-        errors,
-        exchange::Exchange,
+    exchange::{
         incoming::{self, Arriving, RequestBody},
-        route::Site,
+        Exchange,
     },
+    observe::{in_flight::Step, metrics::Kind},
+    origins::{upstream, workers::dispatch},
+    request::{errors, route::Site},
     support::clock,
-    upstream,
-    workers::dispatch,
 };
 
 pub fn has_body(body: Option<&Arriving>) -> bool {

@@ -14,12 +14,12 @@ use super::Step;
 use crate::{
     config::rule::{redirect::RedirectRequest, BasicAuth},
     content::body::ResponseBody,
-    front::Front,
+    exchange::{identity::User, Exchange},
     observe::log::Name,
     request::{
         auth::{remove_authorization, remove_identity, Credentials, Schemes},
         errors,
-        exchange::{identity::User, Exchange},
+        front::Front,
         maintenance::Notice,
         pages,
         route::Site,

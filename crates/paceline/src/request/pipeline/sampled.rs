@@ -5,8 +5,8 @@ use http::{header, request::Parts, Method, Response, StatusCode};
 
 use crate::{
     content::body::ResponseBody,
+    exchange::{identity::User, Exchange},
     observe::reservoir::{RequestTimes, Reservoir, Sample},
-    request::exchange::{identity::User, Exchange},
     support::clock,
 };
 use doctor::route::label;
@@ -71,7 +71,7 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use crate::request::exchange::Connection;
+    use crate::exchange::Connection;
 
     fn exchange() -> Exchange {
         let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };

@@ -35,7 +35,7 @@ pub struct Rules {
     protecting: Vec<usize>,
     /// Paths as they are written, with the rule and its path that each is of.
     written: (PatternSet, Vec<(usize, usize)>),
-    /// The same of what rules are not for.
+    /// Paths that rules are not for, with the rule that each is of.
     except: (PatternSet, Vec<usize>),
     /// An application is told names: none but those that we have proved.
     pub passes_users: bool,

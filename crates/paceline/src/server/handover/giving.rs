@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use cache::{cookies::CookieKnowledge, store::Moment};
+use cache::store::Moment;
 use rustix::{
     io::{fcntl_setfd, FdFlags},
     process::{kill_process, Pid, Signal},
@@ -26,10 +26,10 @@ use super::{
 };
 use crate::{
     apps::reaper::{Exit, Reaper},
-    caching::{Disk, RelayMessage},
+    caching::{Disk, RelayedPurge},
     config::CacheDisk,
-    front::{Front, UpgradeError},
     observe::log::Name,
+    request::front::{Front, UpgradeError},
     support::signal_mask,
 };
 
@@ -128,35 +128,31 @@ impl From<Why> for Failed {
     }
 }
 
-/// Talks with the new front until it has taken over, and tells of purges and cookies until this process ends.
+/// Talks with the new front until it has taken over, and passes on purges until this process ends.
 fn conduct(socket: &UnixStream, estate: &Estate, front: &Front, told: oneshot::Sender<Result<Takeover, Failed>>) {
     let (relay, news) = mpsc::channel();
     front.cache.relay(Some(relay));
     let given = give(socket, estate, front, &news);
-    let taken = given.as_ref().ok().cloned();
-    if taken.is_none() {
+    let has_taken_over = given.is_ok();
+    if !has_taken_over {
         front.cache.relay(None);
     }
     let _ = told.send(given);
-    if let Some(taken) = taken {
-        // Requests in hand may change what the new front keeps, and tell what it has to know.
-        let _ = news.iter().try_for_each(|told| pass_on(socket, &taken, told));
+    if has_taken_over {
+        // Requests in hand may change what the new front keeps.
+        let _ = news.iter().try_for_each(|told| pass_on(socket, told));
     }
 }
 
-fn pass_on(socket: &UnixStream, taken: &Takeover, told: RelayMessage) -> io::Result<()> {
-    match told {
-        RelayMessage::Purge(what, how) => wire::send(socket, &Message::Purge(what, how)),
-        RelayMessage::Cookies(site, learned) if taken.cookies => wire::send(socket, &Message::Cookies(site, learned)),
-        RelayMessage::Cookies(..) => Ok(()),
-    }
+fn pass_on(socket: &UnixStream, RelayedPurge(what, how): RelayedPurge) -> io::Result<()> {
+    wire::send(socket, &Message::Purge(what, how))
 }
 
 fn give(
     socket: &UnixStream,
     estate: &Estate,
     front: &Front,
-    news: &mpsc::Receiver<RelayMessage>,
+    news: &mpsc::Receiver<RelayedPurge>,
 ) -> Result<Takeover, Failed> {
     let patience = front.config.upgrade_timeout;
     let silent = |_| Failed::from(Why::Silent);
@@ -171,15 +167,12 @@ fn give(
     if taken.cache {
         let mut sent = Ok(());
         front.cache.records(|key, record| {
-            let purged = || news.try_iter().try_for_each(|told| pass_on(socket, &taken, told));
+            let purged = || news.try_iter().try_for_each(|told| pass_on(socket, told));
             if sent.is_ok() {
                 sent = purged().and_then(|()| wire::send_record(socket, key, record));
             }
         });
         sent.map_err(silent)?;
-    }
-    for (site, learned) in front.cache.cookies().all() {
-        pass_on(socket, &taken, RelayMessage::Cookies(site, CookieKnowledge::clone(&learned))).map_err(silent)?;
     }
     let detached = if taken.disk { front.cache.detach() } else { None };
     let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));

@@ -80,7 +80,7 @@ impl Inheritance {
             None => None,
         };
         let stand_in = fds.next().ok_or_else(missing)?;
-        let taken = Takeover { listeners: vec![false; listeners.len()], cookies: true, ..Takeover::default() };
+        let taken = Takeover { listeners: vec![false; listeners.len()], ..Takeover::default() };
         Ok(Inheritance { socket, hello, listeners, control, stand_in, taken })
     }
 
@@ -163,8 +163,7 @@ impl Inheritance {
         Ok(kept)
     }
 
-    /// We serve. From now on purges that the old front hears of in the requests it still has are obeyed here, and what
-    /// it learns of cookies counts here.
+    /// We serve. From now on purges that the old front hears of in the requests it still has are obeyed here.
     pub fn took_over(self, cache: &Arc<Cache>) -> io::Result<Lineage> {
         wire::send(&self.socket, &Message::TookOver)?;
         self.socket.set_read_timeout(None)?;
@@ -190,10 +189,6 @@ fn keep(cache: &Cache, message: Message, moment: Moment) -> bool {
         Message::Record(key, record) => cache.take_record(key, &record, moment),
         Message::Purge(what, how) => {
             cache.purge(&what, how);
-            false
-        }
-        Message::Cookies(site, learned) => {
-            cache.take_cookies(&site, &learned);
             false
         }
         _ => false,

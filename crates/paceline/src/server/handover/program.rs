@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::front::UpgradeError;
+use crate::request::front::UpgradeError;
 
 /// How this program was started.
 #[derive(Debug, Clone, PartialEq, Eq)]

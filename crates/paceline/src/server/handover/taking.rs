@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Inheritance;
 use crate::{
-    front::Front,
     observe::log::Name,
+    request::front::Front,
     server::{
         signals::{SignalCommand, Signals},
         sites::Sites,

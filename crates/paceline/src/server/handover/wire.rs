@@ -11,17 +11,14 @@ use std::{
     path::PathBuf,
 };
 
-use cache::{
-    cookies::CookieKnowledge,
-    store::{How, Key},
-};
+use cache::store::{How, Key};
 use rustix::net::{
     recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
 };
 use serde_json::{json, Value};
 
-use crate::caching::{cookies_from_json, cookies_to_json, Purge};
+use crate::caching::Purge;
 
 /// Another number: another language. Two that don't speak the same don't take over from each other.
 const VERSION: u64 = 1;
@@ -39,7 +36,6 @@ mod kind {
     pub const PURGE: u8 = 5;
     pub const COMMIT: u8 = 6;
     pub const TOOK_OVER: u8 = 7;
-    pub const COOKIES: u8 = 8;
 }
 
 /// What the old front has, in the order of the descriptors that come with it: listeners, the control socket if there is
@@ -76,8 +72,6 @@ pub struct Takeover {
     pub disk: bool,
     /// What it has of the cache is kept under the same keys.
     pub cache: bool,
-    /// It wants to know what was learned of the sites' cookies. Programs of before that do not understand it.
-    pub cookies: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -89,8 +83,6 @@ pub enum Message {
     Failed(String),
     Record(Key, Vec<u8>),
     Purge(Purge, How),
-    /// What is known of a site's cookies.
-    Cookies(String, CookieKnowledge),
     /// All that is to be told has been, the disk is closed: serve.
     Commit,
     TookOver,
@@ -208,7 +200,6 @@ fn encoded(message: &Message) -> (u8, Vec<u8>) {
                 "pidfile": taken.pidfile,
                 "disk": taken.disk,
                 "cache": taken.cache,
-                "cookies": taken.cookies,
             })),
         ),
         Message::Failed(why) => (kind::FAILED, why.chars().take(LONGEST / 8).collect::<String>().into_bytes()),
@@ -221,9 +212,6 @@ fn encoded(message: &Message) -> (u8, Vec<u8>) {
                 Purge::All => ("all", ""),
             };
             (kind::PURGE, json(json!({ "what": what, "which": which, "expire": *how == How::Expire })))
-        }
-        Message::Cookies(site, learned) => {
-            (kind::COOKIES, json(json!({ "site": site, "cookies": cookies_to_json(learned) })))
         }
         Message::Commit => (kind::COMMIT, Vec::new()),
         Message::TookOver => (kind::TOOK_OVER, Vec::new()),
@@ -263,7 +251,6 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
                 pidfile: path(&taken["pidfile"]),
                 disk: taken["disk"].as_bool()?,
                 cache: taken["cache"].as_bool()?,
-                cookies: taken["cookies"].as_bool().unwrap_or(false),
             })
         }
         kind::FAILED => Message::Failed(String::from_utf8_lossy(&payload).into_owned()),
@@ -283,10 +270,6 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
                 _ => return None,
             };
             Message::Purge(what, how)
-        }
-        kind::COOKIES => {
-            let told = json()?;
-            Message::Cookies(told["site"].as_str()?.to_owned(), cookies_from_json(&told["cookies"])?)
         }
         kind::COMMIT => Message::Commit,
         kind::TOOK_OVER => Message::TookOver,
@@ -317,25 +300,20 @@ mod tests {
         let (heard, fds) = receive_hello(&theirs).unwrap();
         assert_eq!((heard, fds.len()), (hello, 2));
         drop(fds);
-        let before = br#"{"listeners":[],"control":false,"pidfile":null,"disk":false,"cache":true}"#;
+        let before = br#"{"listeners":[],"control":false,"pidfile":null,"disk":false,"cache":true,"cookies":true}"#;
         let old = decoded(kind::READY, before.to_vec());
         assert_eq!(
             old,
             Some(Message::Ready(Takeover { cache: true, ..Takeover::default() })),
-            "a program of before cookies"
+            "an older program wants names of cookies, too"
         );
-        let taken =
-            Takeover { listeners: vec![true, false], pidfile: Some("/p".into()), cookies: true, ..Takeover::default() };
+        let taken = Takeover { listeners: vec![true, false], pidfile: Some("/p".into()), ..Takeover::default() };
         for message in [
             Message::Ready(taken),
             Message::Failed("no\nway".into()),
             Message::Record(Key(u128::MAX - 1), vec![1; 100_000]),
             Message::Purge(Purge::Url("http://a/".into()), How::Expire),
             Message::Purge(Purge::All, How::Drop),
-            Message::Cookies(
-                "shop".into(),
-                CookieKnowledge { http_only: vec!["_id".into()], ..CookieKnowledge::default() },
-            ),
             Message::Commit,
             Message::TookOver,
         ] {

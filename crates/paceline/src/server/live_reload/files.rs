@@ -11,7 +11,7 @@ use crate::{
 /// Folders that hold no source, at the top of a site.
 const TOP: [&str; 12] =
     ["tmp", "log", "logs", "storage", "coverage", "test", "spec", "features", "bin", "doc", "docs", "backups"];
-/// The same anywhere: packages.
+/// Folders that hold no source anywhere: packages.
 const ANYWHERE: [&str; 2] = ["node_modules", "bower_components"];
 /// What visitors upload, and gems.
 const BELOW: [&str; 5] = ["public/uploads", "public/system", "vendor/bundle", "vendor/cache", "vendor/ruby"];

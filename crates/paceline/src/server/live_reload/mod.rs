@@ -21,16 +21,15 @@ use self::{
 };
 use crate::{
     apps::{
-        actor::restart::Wish,
-        app::{App, Order, State},
+        app::App,
         attempts::{Cause, Outcome},
+        orders::{Order, State, Wish},
     },
     caching::auto::AutoCache,
     config::{detect_site, AppKind, SiteConfig},
     content::live_reload::{Change, LiveReload},
-    front::Front,
     observe::log::{Log, Name},
-    request::route::Site,
+    request::{front::Front, route::Site},
     support::file_watch::{FileWatch, FolderChange},
 };
 

@@ -22,6 +22,7 @@ module Paceline
           def collect(root:, environment:, app: nil)
             {
               environment: environment.to_s, root: root.to_s, log_level: log_level, eager_load: setting(:eager_load), cache_classes: setting(:cache_classes),
+              perform_caching: rails && Patches::PerformCaching.on?, template_caching: rails && Patches::TemplateCaching.on?,
               yjit: yjit, xml_mini: Evidence::XmlMini.backend, builder: builder, http: Patches::HttpInstall.installed? ? "paceline" : "net",
               session_store: session_store(app), cache_store: cache_store, mail_delivery: mail_delivery, job_adapter: job_adapter,
               middleware: middleware(app), databases: databases, gems: gems

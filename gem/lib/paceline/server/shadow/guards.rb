@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What keeps a shadow from doing harm: a guard for each way in which an application may write. They are hooks in libraries, put there as soon as a
-# library is loaded, in this process alone. They never load a library themselves.
+# library's class is defined, in this process alone. They never load a library themselves.
 require_relative "confinement"
 require_relative "connection_pools"
 require_relative "current_request"
@@ -35,7 +35,7 @@ module Paceline
   module Server
     module Shadow
       class Guards
-        # A guard answers `there?` (whether its library is loaded) and `install`, which is called once.
+        # A guard answers `there?` (whether all that it needs of its library is defined: it is asked at the end of each class) and `install`, which is called once.
         ALL = [
           HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, KernelRefusals, Files, Files::GZIP, SQLite, PostgreSQL, ActiveRecordConnections,
           ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs,
@@ -44,7 +44,7 @@ module Paceline
         UNGUARDED = :paceline_shadow_unguarded
         private_constant :ALL, :UNGUARDED
 
-        # Before Kernel#require: what has just been loaded may need a guard.
+        # Before Kernel#require: what has just been loaded may need a guard. For classes that are defined in C; for all others see `watch`.
         module Requiring
           def require(...)
             super.tap { |loaded| Guards.settle if loaded }
@@ -61,6 +61,7 @@ module Paceline
             @mutex = Thread::Mutex.new
             settle
             Kernel.prepend(Requiring)
+            watch
           end
 
           # Puts the guards of what has been loaded meanwhile.
@@ -72,6 +73,13 @@ module Paceline
               @waiting -= ready
               ready.each(&:install)
             end
+          end
+
+          # However a file comes to be loaded, by `require_relative` and `load`, which can't be seen by their names, or by a loader of C code: what it defines
+          # has its guard at the end of the definition, before the rest of the file is run.
+          def watch
+            @watching = TracePoint.new(:end) { |definition| settle unless definition.self.singleton_class? }
+            @watching.enable
           end
 
           # Whether a constant is there without loading anything.

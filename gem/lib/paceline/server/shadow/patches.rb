@@ -15,8 +15,8 @@ module Paceline
         NAMES = {
           "async_mail" => :AsyncMail, "cache_store" => :CacheStore, "database_copy" => :DatabaseCopy, "free_middleware" => :FreeMiddleware, "free_sql" => :FreeSql,
           "free_view" => :FreeView, "http_install" => :HttpInstall, "index" => :Index, "log_level" => :LogLevel, "one_write" => :OneWrite,
-          "parallel_outbound" => :ParallelOutbound, "pstore" => :Pstore, "pstore_copy" => :PstoreCopy,
-          "session_store" => :SessionStore, "sql_clock" => :SqlClock, "xml" => :Xml, "xml_mini" => :XmlMini
+          "parallel_outbound" => :ParallelOutbound, "perform_caching" => :PerformCaching, "pstore" => :Pstore, "pstore_copy" => :PstoreCopy,
+          "session_store" => :SessionStore, "sql_clock" => :SqlClock, "template_caching" => :TemplateCaching, "xml" => :Xml, "xml_mini" => :XmlMini
         }.freeze
         private_constant :NAMES
 
@@ -52,6 +52,7 @@ require_relative "patches/log_level"
 require_relative "patches/one_write"
 require_relative "patches/parallel_outbound"
 require_relative "patches/pstore"
+require_relative "patches/rails_caching"
 require_relative "patches/session_store"
 require_relative "patches/sql_clock"
 require_relative "patches/xml"

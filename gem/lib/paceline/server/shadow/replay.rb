@@ -5,6 +5,7 @@ require_relative "answer"
 require_relative "cost"
 require_relative "delivery"
 require_relative "place"
+require_relative "profile"
 require_relative "quiet"
 require_relative "replay_env"
 
@@ -60,19 +61,24 @@ module Paceline
         def take(command, name)
           env = answer = cost = evidence = nil
           @asked = nil
+          @profile = command["profile"] ? Profile.new(@shadow.root) : nil
           @guards.around(command, name) do
             # Not before: it may be seen from here on that time and random numbers are held.
             env = @env.build(command["request"], clock: command["clock"], seed: command["seed"], stranger: command["stranger"])
             answer = Answer.new(delivery(command["deliver"]), rack3: @rack3)
             evidence = Evidence.new(root: @shadow.root, app: @shadow.app) if command["observe"]
-            cost = Cost.of { observed(evidence, env) { command["stranger"] ? watched(env) { answer.take(@shadow.app, env) } : answer.take(@shadow.app, env) } }
+            cost = Cost.of { looked_at(evidence, command["stranger"], env) { answer.take(@shadow.app, env) } }
             answer.conclude
           end
           [env, answer, cost, evidence]
         end
 
-        def observed(evidence, env, &block)
-          evidence ? evidence.around(env, &block) : yield
+        # An evidence, what is asked of the visitor, or a profile: each is for a replay of its own.
+        def looked_at(evidence, stranger, env, &block)
+          return evidence.around(env, &block) if evidence
+          return @profile.around(&block) if @profile
+
+          stranger ? watched(env, &block) : yield
         end
 
         # What the application asks of a visitor who is made up.
@@ -108,7 +114,7 @@ module Paceline
           told = { "id" => command["id"], "status" => answer.status, "headers" => answer.headers, "body" => [body].pack("m0"), "body_bytes" => body.bytesize,
                    "wall_us" => cost.wall, "cpu_us" => cost.cpu, "gc_us" => cost.gc, "allocated" => cost.allocated, "pieces" => answer.pieces,
                    "write" => @shadow.notes.to_h, "error" => error(answer, env), "asked" => @asked,
-                   "programs" => @shadow.notes.programs }
+                   "programs" => @shadow.notes.programs, "profile" => @profile&.to_h }
           recording = @guards.recording(command)
           recording ? told.merge("recording" => recording) : told
         end

@@ -28,12 +28,6 @@ module Paceline
             raise ParseError, "the document can't be read as #{encoding.name}: #{e.message}"
           end
 
-          # `text` as a String in UTF-8, which may be invalid.
-          def string(text, most)
-            text = bytes(text, most)
-            text.encoding == ::Encoding::UTF_8 ? text : text.dup.force_encoding(::Encoding::UTF_8)
-          end
-
           private
 
           def of(text)
@@ -59,7 +53,6 @@ module Paceline
             raise ParseError, "encoding #{(name[1] || name[2]).inspect} is not known"
           end
         end
-
       end
     end
   end

@@ -16,7 +16,7 @@ use crate::{
         Living, Stage,
     },
     content::body::ResponseBody,
-    request::exchange::Exchange,
+    exchange::Exchange,
     support::clock,
 };
 

@@ -13,7 +13,7 @@ use super::{
     database::{Changes, Owner, Statement},
     pages::{Facts, Making, Page},
 };
-use crate::{caching::auto::observing::Watched, request::exchange::Exchange};
+use crate::{caching::auto::observing::Watched, exchange::Exchange};
 
 /// Threads of a process that serve or write.
 pub const THREADS: usize = 2;
@@ -133,7 +133,7 @@ pub enum Effect {
     Commit,
     /// A statement outside of a transaction.
     Alone(Statement),
-    /// The same, and nobody waits for what comes of it.
+    /// A statement outside of a transaction, and nobody waits for what comes of it.
     Sent(Statement),
     CacheKey(i64, i64),
 }

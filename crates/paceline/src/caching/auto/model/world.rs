@@ -23,7 +23,7 @@ use crate::{
         Stage,
     },
     content::body::ResponseBody,
-    request::exchange::Exchange,
+    exchange::Exchange,
 };
 use ::auto_cache::watch::Watch;
 

@@ -37,7 +37,7 @@ fn what_was_cut_off_is_not_read() {
         |disk| assert_eq!(purge(disk, &store(), Purge::Tag("t1".into()), How::Drop), 0),
         |disk| assert_eq!(purge(disk, &store(), Purge::All, How::Drop), 0),
     ];
-    for name in [folder::FILE, folder::READERS] {
+    for name in [environment::FILE, environment::READERS] {
         for (part, access) in accesses.iter().flat_map(|access| [(0, access), (1, access)]) {
             let folder = Folder::new();
             let (disk, said) = filled(&folder);

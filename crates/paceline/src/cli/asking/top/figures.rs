@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use serde_json::Value;
 
-use super::super::text::printable;
+use super::super::text::{number, printable, text};
 
 /// The server at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -165,14 +165,6 @@ fn memory_by_pid(memory: &Value) -> HashMap<u64, u64> {
     let generations = sites.flat_map(|(_, site)| site["generations"].as_array().into_iter().flatten());
     let workers = generations.flat_map(|generation| generation["workers"].as_array().into_iter().flatten());
     workers.map(|worker| (number(&worker["pid"]), number(&worker["private_dirty"]))).collect()
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn text(value: &Value) -> String {
-    printable(value.as_str().unwrap_or(""))
 }
 
 /// Figures that tests of the views show.

@@ -1,9 +1,8 @@
 //! `paceline top` where there is no terminal: a line for each site. Pure; it never prints.
 
-use super::{
-    super::text::{grouped, millis, size},
-    figures::{Figures, SiteFigures},
-};
+use units::{grouped, millis};
+
+use super::figures::{Figures, SiteFigures};
 
 pub fn of(figures: &Figures) -> String {
     figures.sites.iter().map(|site| format!("{}: {}\n", site.name, facts(site).join(", "))).collect()
@@ -16,7 +15,7 @@ fn facts(site: &SiteFigures) -> Vec<String> {
     }
     if site.threads > 0 {
         facts.push(format!("{} waiting, {} of {} threads busy", grouped(site.waiting), site.busy, site.threads));
-        let memory = site.memory().map(|bytes| format!(" with {}", size(bytes))).unwrap_or_default();
+        let memory = site.memory().map(|bytes| format!(" with {}", units::bytes(bytes))).unwrap_or_default();
         let several = if site.workers.len() == 1 { "" } else { "s" };
         facts.push(format!("{} worker{several}{memory}", site.workers.len()));
     }
@@ -42,8 +41,8 @@ mod tests {
     fn a_line_for_each_site() {
         let wanted = "\
 docs: files, 0.0 requests/s
-shop: ready, 100 requests/s, median 1.5 ms, p95 20.2 ms, p99 1.23 s, 4 waiting, 2 of 10 threads busy, 2 workers with 96.0 MB, \
-75.0 % from the cache, 1.0 % failed (5xx), slowest GET /reports/*\u{fffd} 812.5 ms
+shop: ready, 100 requests/s, median 1.50 ms, p95 20.2 ms, p99 1.23 s, 4 waiting, 2 of 10 threads busy, 2 workers with 96.0 MB, \
+75.0 % from the cache, 1.0 % failed (5xx), slowest GET /reports/*\u{fffd} 812 ms
 ";
         let lines = of(&sample());
         let mut sorted: Vec<&str> = lines.lines().collect();

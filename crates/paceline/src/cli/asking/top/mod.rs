@@ -28,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use self::{figures::Figures, view::TopView};
 use super::{print, switch, Asker};
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 const EACH: Duration = Duration::from_secs(1);
 /// Memory is read by the server from all its processes, so it is asked for less often.

@@ -10,16 +10,14 @@ use ratatui::{
     widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table},
     Frame,
 };
+use units::{age, grouped, millis};
 
 use super::{
-    super::{
-        status::counted,
-        text::{age, grouped, millis, size},
-    },
+    super::status::counted,
     figures::{Figures, SiteFigures},
     lines::rate,
 };
-use crate::observe::control::client::Failed;
+use crate::server::control::client::Failed;
 
 /// Looks that are kept for the course: more than any terminal is wide.
 const HISTORY: usize = 500;
@@ -187,7 +185,7 @@ fn of_workers(sites: &[SiteFigures]) -> Table<'static> {
     let rows = rows.map(|(site, worker)| {
         let per_worker = site.threads / site.workers.len().max(1) as u64;
         let of_site = if several { format!("{} ", site.name) } else { String::new() };
-        let memory = worker.memory.map(size).unwrap_or_default();
+        let memory = worker.memory.map(units::bytes).unwrap_or_default();
         let busy = format!("{}/{per_worker}", worker.busy);
         let cells = [worker.pid.to_string(), worker.generation.to_string(), busy, grouped(worker.answered), memory];
         let name = Cell::from(format!("{of_site}worker {}", worker.index));
@@ -241,7 +239,7 @@ mod tests {
         let shop = picture.iter().find(|row| row.starts_with("shop")).unwrap();
         let words: Vec<&str> = shop.split_whitespace().collect();
         let wanted =
-            ["shop", "ready", "100", "1.5", "ms", "20.2", "ms", "1.23", "s", "4", "2/10", "75.0", "%", "1.0", "%"];
+            ["shop", "ready", "100", "1.50", "ms", "20.2", "ms", "1.23", "s", "4", "2/10", "75.0", "%", "1.0", "%"];
         assert_eq!(words, wanted, "{text}");
         let workers = picture.iter().find(|row| row.contains("Workers") && row.contains("Slowest routes"));
         assert!(workers.is_some(), "{text}");
@@ -249,7 +247,7 @@ mod tests {
             picture.iter().any(|row| row.starts_with("worker 1") && row.contains("64.0 MB") && row.contains("1,234")),
             "{text}"
         );
-        assert!(picture.iter().any(|row| row.contains("GET /reports/*") && row.ends_with("812.5 ms")), "{text}");
+        assert!(picture.iter().any(|row| row.contains("GET /reports/*") && row.ends_with("812 ms")), "{text}");
     }
 
     #[test]

@@ -9,8 +9,9 @@ use doctor::{
 use maud::{html, Markup};
 
 use super::{
-    clipped, more,
-    one::{amount, sure},
+    clipped,
+    gain::{amount, sure},
+    more,
 };
 use crate::observe::dashboard::html::visible;
 

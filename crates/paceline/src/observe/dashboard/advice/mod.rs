@@ -4,12 +4,14 @@
 
 mod bars;
 mod difference;
+mod gain;
 mod one;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 
+use ::units::{age, grouped};
 use doctor::{
     report::{Dropped, Report, Why},
     units,
@@ -18,13 +20,10 @@ use doctor::{
 use jiff::tz::TimeZone;
 use maud::{html, Markup};
 
-use super::{
-    html::{facts, grouped, page, since, table, visible},
-    page::percent,
-};
-use crate::{
-    apps::incidents::text::when,
-    observe::doctor_result::{DoctorResult, LoadError},
+use super::html::{facts, page, percent, table, visible};
+use crate::observe::{
+    doctor_result::{DoctorResult, LoadError},
+    incidents::text::when,
 };
 
 /// Of a result, at most: it comes from a file of the application's.
@@ -42,8 +41,6 @@ pub struct SiteAdvice {
     /// The application's folder now.
     pub root: PathBuf,
     pub result: Result<DoctorResult, LoadError>,
-    /// What the server has tuned by itself, in a sentence. None: it is not to.
-    pub tuned: Option<String>,
 }
 
 /// What the page is about.
@@ -104,7 +101,7 @@ impl AdviceView<'_> {
             Err(LoadError::Missing) => html! { p.empty { "No result yet." } },
             Err(error) => html! { p.alarm { (visible(&clipped(&error.to_string()))) } },
             Ok(result) => html! {
-                p.hint { (headline(&result.report)) ", " (since(self.now - result.at)) " ago" }
+                p.hint { (headline(&result.report)) ", " (age((self.now - result.at) as u64)) " ago" }
                 ul {
                     @for advice in result.report.advice.iter().take(MAX_BRIEF) {
                         li { (one::in_one_line(advice)) }
@@ -114,15 +111,11 @@ impl AdviceView<'_> {
             },
         };
         html! {
-            section.brief { h2 { a href=(address(&one.site)) { (visible(&one.site)) } } (tuned(one)) (inside) }
+            section.brief { h2 { a href=(address(&one.site)) { (visible(&one.site)) } } (inside) }
         }
     }
 
     fn whole(&self, one: &SiteAdvice) -> Markup {
-        html! { (self.kept(one)) (tuned(one)) }
-    }
-
-    fn kept(&self, one: &SiteAdvice) -> Markup {
         match &one.result {
             Ok(result) => self.result(one, result),
             Err(LoadError::Missing) => html! {
@@ -146,7 +139,7 @@ impl AdviceView<'_> {
 
     fn result(&self, one: &SiteAdvice, result: &DoctorResult) -> Markup {
         let report = &result.report;
-        let ago = since(self.now - result.at);
+        let ago = age((self.now - result.at) as u64);
         let mut known =
             vec![("when", format!("{} ({ago} ago)", when(result.at, self.zone))), ("sample", sample(report))];
         if result.root != one.root {
@@ -196,15 +189,6 @@ impl AdviceView<'_> {
             false => String::new(),
         };
         html! { pre.command tabindex="0" { (command) (visible(&site)) } }
-    }
-}
-
-/// What the server has tuned by itself.
-fn tuned(one: &SiteAdvice) -> Markup {
-    html! {
-        @if let Some(tuned) = &one.tuned {
-            p { "Self-tuning: " (visible(&clipped(tuned))) }
-        }
     }
 }
 

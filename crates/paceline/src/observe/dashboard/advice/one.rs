@@ -4,11 +4,14 @@ use doctor::{
     candidate::{Edit, Fix, Load, Trial},
     report::Advice,
     units,
-    verdict::{Bound, Bytes, Gain, Verdict},
+    verdict::{Bytes, Gain, Verdict},
 };
 use maud::{html, Markup};
 
-use super::{bars, clipped, difference};
+use super::{
+    bars, clipped, difference,
+    gain::{amount, sure},
+};
 use crate::observe::dashboard::html::visible;
 
 /// Routes whose compressed pages are told.
@@ -50,17 +53,6 @@ pub fn in_one_line(advice: &Advice) -> Markup {
     }
 }
 
-/// `−1,120 ms`, `up to −41 ms`.
-pub(super) fn amount(gain: &Gain) -> String {
-    let before = match gain.bound {
-        Bound::AtMost => "up to ",
-        Bound::AtLeast => "at least ",
-        Bound::Measured | Bound::Computed => "",
-    };
-    let sign = if gain.gain_us < 0.0 { "+" } else { "−" };
-    format!("{before}{sign}{}", units::millis(gain.gain_us))
-}
-
 fn headline(gain: &Gain) -> Markup {
     html! {
         p.gain {
@@ -70,20 +62,6 @@ fn headline(gain: &Gain) -> Markup {
                 span.sure { (sure(gain)) }
             }
         }
-    }
-}
-
-/// `61 %, 95 % sure: 58 to 64`, `37 % slower, 95 % sure: 27 to 46`.
-pub(super) fn sure(gain: &Gain) -> String {
-    let is_slower = gain.gain_us < 0.0;
-    let part = |us: f64| if is_slower { -us / gain.of_us } else { us / gain.of_us };
-    let all = format!("{}{}", units::percent(part(gain.gain_us)), if is_slower { " slower" } else { "" });
-    let interval = gain.interval_us.filter(|_| gain.bound != Bound::AtMost);
-    match interval.map(|(low, high)| if is_slower { (high, low) } else { (low, high) }) {
-        Some((low, high)) => {
-            format!("{all}, 95 % sure: {} to {}", units::bare_percent(part(low)), units::bare_percent(part(high)))
-        }
-        None => all,
     }
 }
 

@@ -93,7 +93,7 @@ fn result(report: Value) -> DoctorResult {
 }
 
 fn of(site: &str, result: Result<DoctorResult, LoadError>) -> SiteAdvice {
-    SiteAdvice { site: site.into(), root: ROOT.into(), result, tuned: None }
+    SiteAdvice { site: site.into(), root: ROOT.into(), result }
 }
 
 fn shown(sites: &[&str], site: Option<&str>, results: Vec<SiteAdvice>) -> String {
@@ -275,13 +275,4 @@ fn several_sites_have_an_overview() {
             "<dt>made in</dt><dd>/srv/shop</dd>",
         ],
     );
-}
-
-#[test]
-fn what_the_server_has_tuned_is_shown_with_a_result_and_without() {
-    let tuned = |result| SiteAdvice { tuned: Some("YJIT <on>, kept".into()), ..of("shop", result) };
-    let sentence = "<p>Self-tuning: YJIT &lt;on&gt;, kept</p>";
-    has(&shown(&["shop"], None, vec![tuned(Err(LoadError::Missing))]), &[sentence, "no advice yet"]);
-    let found = result(report(vec![provision()], vec![], json!({})));
-    has(&shown(&["shop", "blog"], None, vec![tuned(Ok(found))]), &[sentence]);
 }

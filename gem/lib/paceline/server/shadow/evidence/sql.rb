@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "associations"
 require_relative "observer"
 require_relative "postgresql_scan"
 require_relative "sql_scan"
@@ -21,7 +22,7 @@ module Paceline
 
           # Queries of one shape. `values`: those that were seen; `example`: the SQL text of the one that took longest, with its values (`binds`), its time
           # and the pool of its connection.
-          Shape = Struct.new(:name, :count, :values, :us, :rows, :cached, :places, :scans, :pool, :example, :binds, :longest, :scan)
+          Shape = Struct.new(:name, :count, :values, :us, :rows, :cached, :places, :scans, :pool, :example, :binds, :longest, :scan, :association)
           private_constant :Shape
 
           # Before ActiveRecord's `select_all`, for the number of rows: Rails tells it from 7.2 on only.
@@ -63,11 +64,11 @@ module Paceline
             entry.rows += result.length if result.respond_to?(:length)
           end
 
-          # `count` has those that the query cache has answered, too; `distinct` counts different values.
+          # `association`: `["Beer", "brewery"]`, of a query by which Rails loads one. `count` has those that the query cache has answered, too; `distinct` counts different values.
           def to_h
             longest.map do |shape, entry|
               { shape: shape, name: entry.name, count: entry.count, distinct: entry.values.size, us: entry.us.round, rows: entry.rows,
-                cached: entry.cached, at: entry.places.top, scan: entry.scan }
+                cached: entry.cached, at: entry.places.top, scan: entry.scan, association: entry.association }
             end
           end
 
@@ -81,6 +82,7 @@ module Paceline
             return unless defined?(::ActiveRecord::ConnectionAdapters::AbstractAdapter)
 
             self.class.hook(::ActiveRecord::ConnectionAdapters::AbstractAdapter, Rows)
+            self.class.hook(::ActiveRecord::Associations::Association, Associations::Targets)
           end
 
           def add(payload, us)
@@ -90,6 +92,7 @@ module Paceline
             entry = entry_of(payload)
             entry.count += 1
             entry.cached += 1 if payload[:cached]
+            entry.association ||= Associations.current
             entry.us += us
             entry.example, entry.binds, entry.longest = payload[:sql].to_s, payload[:binds], us if us > entry.longest
             entry.values[[payload[:sql], values_of(payload)].hash] = true

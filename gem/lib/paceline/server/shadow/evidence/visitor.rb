@@ -3,6 +3,7 @@
 # What the application asks of who the visitor is: the session, cookies, credentials, the address, the browser. A page for which nothing of this is asked, and
 # that is the same for a visitor who is made up, is everybody's. What a framework reads for its log or for its own ends counts for nothing; a copy of the request
 # counts as if all of it were asked for, since nobody sees what is read there. It keeps no value.
+require "securerandom"
 require_relative "observer"
 
 module Paceline
@@ -16,7 +17,9 @@ module Paceline
             "the cookies" => /\A(?:HTTP_COOKIE|rack\.request\.cookie_\w+|action_dispatch\.cookies)\z/, "the session" => /\Arack\.session(?:\.unpacked_cookie_data)?\z/,
             "the address" => /\A(?:REMOTE_(?:ADDR|HOST|PORT)|HTTP_(?:FORWARDED|\w*(?:CLIENT|REAL|CONNECTING|FORWARDED_FOR)\w*))\z/,
             "the browser" => /\AHTTP_(?:USER_AGENT|ACCEPT_LANGUAGE|REFERER|SEC_CH_\w+|DNT|FROM)\z/,
-            CREDENTIALS => /\A(?:REMOTE_USER|AUTH_TYPE|HTTP_(?!X_CSRF_TOKEN|USER_AGENT)\w*(?:KEY|TOKEN|AUTH|SECRET|SESSION|USER|SIGNATURE)\w*)\z/
+            CREDENTIALS => /\A(?:REMOTE_USER|AUTH_TYPE|HTTP_(?!X_CSRF_TOKEN|USER_AGENT)\w*(?:KEY|TOKEN|AUTH|SECRET|SESSION|USER|SIGNATURE)\w*)\z/,
+            # Any other may tell visitors apart as well, but for what is in each page's URL, or decides how an answer travels.
+            "a field of the request" => /\AHTTP_(?!(?:HOST|ACCEPT|ACCEPT_ENCODING|VERSION|CONNECTION|CACHE_CONTROL|X_REQUESTED_WITH|X_REQUEST_ID|X_CSRF_TOKEN)\z|IF_|X_REQUEST_START|X_FORWARDED_(?:HOST|PROTO|PORT|SSL|SCHEME)\z)\w+\z/
           }.freeze
           # Frameworks hand these on as they are. What is watched itself counts when it is read (READING).
           HANDED = /\A(?:rack\.session|action_dispatch\.cookies)\z/
@@ -100,13 +103,14 @@ module Paceline
             super
             @collecting = !GC.disable
             # An object that nobody else has yet.
-            @value = env[COPIED] = env[COPIED].dup
+            @mark = "_#{SecureRandom.hex(8)}"
+            @value = env[COPIED] &&= "#{env[COPIED]}; #{@mark}=1"
             env.extend(Watching)
           end
 
           def stop(env)
             super
-            @found["a copy of the request"] ||= "" if copied?(env)
+            @found["a copy of the request"] ||= "" if copied?(env) || written?
           ensure
             GC.enable if @collecting
           end
@@ -141,6 +145,17 @@ module Paceline
 
           def watched?(value)
             value.nil? || READING.each_value.any? { |names,| names.any? { |name| Guards.loaded?(name) && value.is_a?(Object.const_get(name)) } }
+          end
+
+          # Whether the request was made a text (JSON.generate), in C, without a word to what watches it. What reads the cookies has parts of them.
+          def written?
+            return false unless @value
+
+            ObjectSpace.each_object(String).any? do |one|
+              one.bytesize > @value.bytesize && one.include?(@mark)
+            rescue Encoding::CompatibilityError
+              false
+            end
           end
 
           # Whether another Hash has the visitor's cookies. Copies of this one that are watched count when they are read.

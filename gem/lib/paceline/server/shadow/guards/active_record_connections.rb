@@ -103,7 +103,8 @@ module Paceline
 
           class << self
             def there?
-              Guards.loaded?("ActiveRecord::Base") && Guards.loaded?("ActiveRecord::ConnectionAdapters::AbstractAdapter")
+              Guards.loaded?("ActiveRecord::Base") && Guards.loaded?("ActiveRecord::ConnectionAdapters::AbstractAdapter") &&
+                ::ActiveRecord::ConnectionAdapters::AbstractAdapter.respond_to?(:_checkout_callbacks)
             end
 
             def install

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "strscan"
 require_relative "library"
 
 # MySQL and MariaDB by the gems mysql2 and trilogy, with ActiveRecord and without it (Sequel): statements that only read are sent. Any other is noted as a
@@ -9,17 +10,25 @@ module Paceline
     module Shadow
       class Guards
         module MySQL
-          # What stands before a statement. A comment that MySQL executes is none.
-          LEADING = %r{\A(?:\s|\(|/\*(?!M?!).*?\*/|--[^\n]*(?:\n|\z)|\#[^\n]*(?:\n|\z))*}m
-          READING = /\G(?:SELECT|SHOW|DESCRIBE|DESC|EXPLAIN|VALUES|TABLE|WITH|USE|SET|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|RELEASE)\b/i
-          # What writes, locks, or changes others' settings, though it begins like the ones above.
-          WRITING = /\bINTO\s+(?:OUTFILE|DUMPFILE)\b|\bFOR\s+UPDATE\b[^'"]*\z/i
-          OF_ALL = /\b(?:GLOBAL|PERSIST|PERSIST_ONLY|PASSWORD)\b/i
+          READING = %w[SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE WITH USE SET BEGIN START COMMIT ROLLBACK SAVEPOINT RELEASE].freeze
+          # What writes, or locks what others want, though it begins like the ones above.
+          WRITING = /\bINTO\s+(?:OUTFILE|DUMPFILE)\b|\bFOR\s+(?:UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\s+MODE\b|\bNEXT\s+VALUE\s+FOR\b|
+                     \b(?:GET_LOCK|RELEASE_LOCK|RELEASE_ALL_LOCKS|NEXTVAL|SETVAL)`?\s*\(/xi
+          # What changes others' settings, or runs another statement.
+          OF_ALL = /\b(?:GLOBAL|PERSIST|PERSIST_ONLY|PASSWORD)\b|\ASET\s+(?:STATEMENT|DEFAULT\s+ROLE|RESOURCE)\b/i
           CHANGING = /\b(?:INSERT|UPDATE|DELETE|REPLACE)\b/i
+          # Of these words, what only begins a transaction: replication starts so as well, and so do blocks of statements.
+          BEGINNING = /\A(?:BEGIN(?:\s+WORK)?\z|START\s+TRANSACTION\b)/i
+          SPACE = %r{(?:\s|/\*(?!M?!).*?(?:\*/|\z)|--(?=\s|\z)[^\n]*|\#[^\n]*)+}m
+          # Comments that a server runs, or not, by its version.
+          RUN = %r{/\*M?!}
+          # Texts and names: backslashes hide what comes after them, or with NO_BACKSLASH_ESCAPES nothing.
+          QUOTED = { true => /'(?:[^'\\]|\\.|'')*'?|"(?:[^"\\]|\\.|"")*"?/mn, false => /'[^']*'?|"[^"]*"?/n }.freeze
+          NAME = /`[^`]*`?/n
           # Here these are texts, and no names.
           DOUBLE_QUOTED = /"(?:[^"\\]|\\.|"")*"?/m
           REFUSAL = "a shadow of paceline doctor does not write"
-          private_constant :LEADING, :READING, :WRITING, :OF_ALL, :CHANGING, :DOUBLE_QUOTED
+          private_constant(*constants(false))
 
           # Before Mysql2::Client.
           module OfClient
@@ -77,17 +86,43 @@ module Paceline
               raise yield, REFUSAL
             end
 
+            # In whichever mode the session reads it.
             def reads?(sql)
               sql = sql.b
-              start = sql.match(LEADING).end(0)
-              word = sql.match(READING, start)&.to_s&.upcase
-              return false if word.nil? || sql.match?(WRITING)
+              QUOTED.each_value.all? do |quoted|
+                statements = split(sql, quoted)
+                !statements.empty? && statements.all? { |statement| statement_reads?(statement) }
+              end
+            end
+
+            private
+
+            def statement_reads?(statement)
+              word = statement[/\A[(\s]*(\w+)/, 1].to_s.upcase
+              return false if !READING.include?(word) || statement.match?(RUN) || statement.match?(WRITING)
 
               case word
-              when "SET" then !sql.match?(OF_ALL)
-              when "WITH", "EXPLAIN" then !sql.match?(CHANGING)
+              when "SET" then !statement.match?(OF_ALL)
+              when "BEGIN", "START" then statement.match?(BEGINNING)
+              when "WITH", "EXPLAIN", "DESCRIBE", "DESC" then !statement.match?(CHANGING)
               else true
               end
+            end
+
+            # Its statements without comments and texts.
+            def split(sql, quoted)
+              scanner = StringScanner.new(sql)
+              statements = [+""]
+              until scanner.eos?
+                if scanner.scan(RUN) then statements.last << scanner.matched
+                elsif scanner.scan(SPACE) then statements.last << " "
+                elsif scanner.scan(/;/) then statements << +""
+                elsif scanner.scan(quoted) then statements.last << "''"
+                elsif scanner.scan(NAME) then statements.last << scanner.matched.gsub(/[^\w`]/n, "_")
+                else statements.last << (scanner.scan(/\w+/n) || scanner.getch)
+                end
+              end
+              statements.map(&:strip).reject(&:empty?)
             end
           end
         end

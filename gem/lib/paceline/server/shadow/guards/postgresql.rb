@@ -22,10 +22,12 @@ module Paceline
           # What opens a connection in steps.
           STEPS = %i[connect_poll reset_start reset_poll].freeze
           MODE = "default_transaction_read_only"
+          # In these a byte of another character may look like a backslash or a quote.
+          AMBIGUOUS = %w[SJIS SHIFT_JIS_2004 BIG5 GBK GB18030 UHC JOHAB].freeze
           # Statements whose look is remembered.
           MAX_KNOWN = 1_000
           CONNECTING = :paceline_shadow_connecting
-          private_constant :NAMES, :CONNECTING, :STATEMENTS, :PREPARED, :REFUSED, :STEPS, :MODE, :MAX_KNOWN
+          private_constant :NAMES, :CONNECTING, :STATEMENTS, :PREPARED, :REFUSED, :STEPS, :MODE, :AMBIGUOUS, :MAX_KNOWN
 
           # Before PG::Connection's class methods.
           OfConnectionClass = Module.new do
@@ -51,7 +53,8 @@ module Paceline
             Module.new do
               (STATEMENTS.keys & methods).each do |name|
                 define_method(name) do |*arguments, **options, &block|
-                  PostgreSQL.check(self, arguments[STATEMENTS[name]])
+                  place = STATEMENTS[name]
+                  arguments[place] = PostgreSQL.checked(self, arguments[place]) if arguments.size > place
                   super(*arguments, **options, &block)
                 end
               end
@@ -89,7 +92,8 @@ module Paceline
 
           class << self
             def there?
-              Guards.loaded?("PG::Connection") && Guards.loaded?("PG::ReadOnlySqlTransaction")
+              # What of it is in Ruby comes last.
+              Guards.loaded?("PG::Connection") && Guards.loaded?("PG::ReadOnlySqlTransaction") && ::PG::Connection.method_defined?(:copy_data)
             end
 
             def install
@@ -100,13 +104,18 @@ module Paceline
               ObjectSpace.each_object(::PG::Connection) { |connection| lead_nowhere(connection) }
             end
 
-            # Raises PG::ReadOnlySqlTransaction for a statement that does not only read.
-            def check(connection, sql)
-              return if Guards.off?
+            # The statement as it was looked at. Raises PG::ReadOnlySqlTransaction for one that does not only read.
+            def checked(connection, sql)
+              return sql if Guards.off?
 
-              what = looked_at(sql.to_s, connection.parameter_status("standard_conforming_strings") == "off")
-              refuse(what, sql) if what
+              # A class of the application's own might say something else when it is asked again.
+              text = String.new(String.try_convert(sql) || sql.to_s)
+              encoding = connection.parameter_status("client_encoding")
+              refuse("a statement in #{encoding}", text) if AMBIGUOUS.include?(encoding) && !text.ascii_only?
+              what = looked_at(text, connection.parameter_status("standard_conforming_strings") == "off")
+              refuse(what, text) if what
               settle(connection)
+              text
             end
 
             # What comes next may begin a transaction, which is to read only.

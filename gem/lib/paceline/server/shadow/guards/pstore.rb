@@ -69,7 +69,7 @@ module Paceline
           module OfPaceline
             class << self
               def there?
-                Guards.loaded?("Paceline::PStore")
+                Guards.loaded?("Paceline::PStore::PlainFile")
               end
 
               def install

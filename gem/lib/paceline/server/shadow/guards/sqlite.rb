@@ -7,18 +7,23 @@ module Paceline
       class Guards
         module SQLite
           # What changes a file, or takes the guard away, without being a write to SQLite.
-          PRAGMA = /\A\s*PRAGMA\s+(?:\w+\.)?(journal_mode|query_only|wal_checkpoint|application_id|incremental_vacuum)\b/i
-          VACUUM = /\A\s*VACUUM\b/i
+          PRAGMA = /\A[\s;]*PRAGMA\s+(?:["'\[`]?\w+["'\]`]?\s*\.\s*)?["'\[`]?(journal_mode|query_only|wal_checkpoint|application_id|incremental_vacuum)\b/i
+          VACUUM = /\A[\s;]*VACUUM\b/i
+          # Behind another statement: what is run as a batch by the library itself is looked at only here.
+          BEHIND = /;.*\b(?:PRAGMA|VACUUM)\b/mi
+          COMMENT = %r{--[^\n]*|/\*.*?(?:\*/|\z)}m
+          # What is no comment though it looks like one.
+          QUOTED = /'(?:[^']|'')*'?|"(?:[^"]|"")*"?|`[^`]*`?|\[[^\]]*\]?/m
           # Rails 8 begins each transaction so, whether it writes or not: this alone would be a write.
           BEGIN_TO_WRITE = /\A\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b/i
           READ = /\A\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i
-          JOURNAL_MODE = /\A\s*PRAGMA\s+(?:\w+\.)?journal_mode\s*[=(]/i
+          JOURNAL_MODE = /\A[\s;]*PRAGMA\s+(?:\w+\.)?journal_mode\s*[=(]/i
           ATTACH = /\bATTACH\b/i
           IN_MEMORY = /\bATTACH\s+(?:DATABASE\s+)?'(?::memory:)?'/i
           LAST = :paceline_shadow_sql
           # Where a file says that it has its log of writes beside it, and what stands there then: the version for writing, and that for reading.
           WAL = [18, 2, "\x02\x02".b].freeze
-          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :JOURNAL_MODE, :ATTACH, :IN_MEMORY, :LAST, :WAL
+          private_constant :PRAGMA, :VACUUM, :BEHIND, :COMMENT, :QUOTED, :BEGIN_TO_WRITE, :READ, :JOURNAL_MODE, :ATTACH, :IN_MEMORY, :LAST, :WAL
 
           # Before SQLite3::Database.
           module OfDatabase
@@ -32,12 +37,16 @@ module Paceline
               end
             end
 
-            def prepare(sql, ...)
+            def execute_batch2(sql, ...)
+              SQLite.refuse(sql) if SQLite.hides_another?(self, sql)
               super(SQLite.harmless(self, sql), ...)
             end
+          end
 
-            def execute_batch2(sql, ...)
-              super(SQLite.harmless(self, sql), ...)
+          # Before SQLite3::Statement: each statement of a database is one, also where it was made without a method of the database.
+          module OfStatement
+            def initialize(database, sql, ...)
+              super(database, SQLite.harmless(database, sql), ...)
             end
           end
 
@@ -59,13 +68,14 @@ module Paceline
 
           class << self
             def there?
-              Guards.loaded?("SQLite3::Database") && Guards.loaded?("SQLite3::ReadOnlyException")
+              %w[Database Statement Backup ReadOnlyException CantOpenException].all? { |name| Guards.loaded?("SQLite3::#{name}") }
             end
 
             def install
               @kept = {}
               @mutex = Thread::Mutex.new
               ::SQLite3::Database.prepend(OfDatabase)
+              ::SQLite3::Statement.prepend(OfStatement)
               ::SQLite3::ReadOnlyException.prepend(Noting)
               ::SQLite3::CantOpenException.prepend(Noting)
               ::SQLite3::Backup.prepend(OfBackup)
@@ -110,6 +120,11 @@ module Paceline
               raise ::SQLite3::ReadOnlyException, "a shadow does not write"
             end
 
+            # Whether something behind the first statement would take the guard away.
+            def hides_another?(database, sql)
+              !Guards.off? && reads_only?(database) && without_comments(sql).match?(BEHIND)
+            end
+
             # What to run instead of `sql`.
             def harmless(database, sql)
               return in_its_mode(database, sql) if Guards.off?
@@ -120,10 +135,11 @@ module Paceline
               attach(database, sql) unless reads_only?(database)
               return sql unless reads_only?(database)
 
-              refuse(sql) if sql.match?(VACUUM)
+              plain = without_comments(sql)
+              refuse(sql) if plain.match?(VACUUM)
               return sql.sub(BEGIN_TO_WRITE, "BEGIN") if sql.match?(BEGIN_TO_WRITE)
 
-              name = sql[PRAGMA, 1] or return sql
+              name = plain[PRAGMA, 1] or return sql
               "PRAGMA #{name == "wal_checkpoint" ? "journal_mode" : name}"
             end
 
@@ -134,6 +150,11 @@ module Paceline
             end
 
             private
+
+            def without_comments(sql)
+              sql = sql.b
+              sql.match?(%r{--|/\*}) ? sql.gsub(Regexp.union(QUOTED, COMMENT)) { |found| found.start_with?("--", "/*") ? " " : found } : sql
+            end
 
             # What Rails sets when it connects would change the file, also where the shadow connects for itself.
             def in_its_mode(database, sql)
@@ -149,7 +170,8 @@ module Paceline
 
             # A database in memory is the process's own, but not what it may be joined with. `VACUUM INTO` makes a file.
             def attach(database, sql)
-              refuse(sql) if sql.match?(VACUUM) && sql.match?(/\bINTO\b/i)
+              plain = without_comments(sql)
+              refuse(sql) if plain.match?(VACUUM) && plain.match?(/\bINTO\b/i)
               return unless sql.match?(ATTACH)
 
               Guards.unguarded { database.execute_batch("PRAGMA query_only = ON") }

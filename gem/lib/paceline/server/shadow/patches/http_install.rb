@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# `Paceline::HTTP.install!`: Net::HTTP on connections that are kept. They are this process's own: the server's front is not used.
+# `Paceline::HTTP.install!`: Net::HTTP on connections that are kept. They are this process's own: the server's front is not used. Faraday and open-uri
+# load Net::HTTP in the first request that calls, so this does not wait for it.
 module Paceline
   module Server
     module Shadow
@@ -12,7 +13,6 @@ module Paceline
           end
 
           def self.apply(_params, _shadow)
-            raise Inapplicable, "the application does not use Net::HTTP" unless defined?(::Net::HTTP)
             raise Inapplicable, "Paceline::HTTP.install! is called already" if installed?
 
             # The real front would call the real servers.

@@ -7,7 +7,6 @@ module Paceline
       module Patches
         module ParallelOutbound
           def self.apply(_params, _shadow)
-            raise Inapplicable, "the application does not use Net::HTTP" unless defined?(::Net::HTTP)
             raise Inapplicable, "nothing answers for other servers here" unless defined?(Outbound) && Outbound.respond_to?(:parallel=)
 
             Outbound.parallel = true

@@ -18,25 +18,10 @@ module Paceline
             raise Inapplicable, "Builder::XmlMarkup is Paceline's already" if replaced?
 
             subclasses = XmlSubclasses.of_builder
-            if defined?(::ActionView)
-              Patches.load_library("paceline/xml/rails")
-              forget_templates
-            else
-              replace
-            end
-            subclasses.each { |one| XmlSubclasses.load_again(one) }
-          end
-
-          def self.replace
             Patches.load_library("paceline/xml")
             ::Paceline::XML.replace_builder!
+            subclasses.each { |one| XmlSubclasses.load_again(one) }
           end
-
-          # Those that are compiled have the handler of before.
-          def self.forget_templates
-            ::ActionView::LookupContext::DetailsKey.clear
-          end
-          private_class_method :replace, :forget_templates
         end
 
         module XmlMini

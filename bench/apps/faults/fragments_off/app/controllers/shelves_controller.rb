@@ -1,0 +1,5 @@
+class ShelvesController < ApplicationController
+  def index
+    @newest = Book.maximum(:id)
+  end
+end

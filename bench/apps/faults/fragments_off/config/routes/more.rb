@@ -1,0 +1,1 @@
+get "/shelves", to: "shelves#index"

@@ -1,0 +1,7 @@
+class Terms
+  FILE = Rails.root.join("config/terms.yml")
+
+  def self.all
+    @all ||= YAML.load_file(FILE)
+  end
+end

@@ -1,0 +1,354 @@
+//! The access log: one line an exchange, Apache combined or JSON with the timeline's durations, or a short one for people.
+//! It never waits for the disk or terminal: lines go to `log`.
+
+use std::{fmt::Write, ops::RangeInclusive, sync::atomic::Ordering::Relaxed};
+
+use path_patterns::matches;
+
+use crate::{
+    exchange::{
+        outbound_advice::{CALLS, OPENED, OWN},
+        Counters, Ending, Exchange, Head,
+    },
+    observe::{
+        local_time::{local_time, RFC_3339},
+        log::AccessLogFormat,
+    },
+    support::clock::Micros,
+};
+
+/// Time in the queue from which a short line tells it.
+const LONG_QUEUE: Micros = 10_000;
+
+/// Requests that are left out of the log: by path, by status, or by both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// A pattern. None: every path.
+    path: Option<String>,
+    statuses: RangeInclusive<u16>,
+}
+
+impl Skip {
+    /// `/up`, `304`, `2xx`, `/up 2xx`. None: it is none of these.
+    pub fn parse(text: &str) -> Option<Skip> {
+        let mut words = text.split_ascii_whitespace().peekable();
+        let path = words.next_if(|word| word.starts_with(['/', '*'])).map(String::from);
+        let statuses = match words.next() {
+            Some(word) => statuses(word)?,
+            None if path.is_some() => 0..=999,
+            None => return None,
+        };
+        words.next().is_none().then_some(Skip { path, statuses })
+    }
+
+    /// The pattern of its path.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    pub fn covers(&self, path: &str, status: u16) -> bool {
+        self.statuses.contains(&status) && self.path.as_ref().is_none_or(|pattern| matches(pattern, path))
+    }
+}
+
+/// `304` is one, `3xx` all that begin like it.
+fn statuses(word: &str) -> Option<RangeInclusive<u16>> {
+    match word.strip_suffix("xx") {
+        Some(class) => class
+            .parse::<u16>()
+            .ok()
+            .filter(|class| (1..=5).contains(class))
+            .map(|class| class * 100..=class * 100 + 99),
+        None => word.parse().ok().filter(|status| (100..=599).contains(status)).map(|status| status..=status),
+    }
+}
+
+/// The line, without its line end. `Off` has none.
+pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: Ending) -> Option<String> {
+    match format {
+        AccessLogFormat::Off => None,
+        AccessLogFormat::Combined => Some(combined(head, exchange, ending)),
+        AccessLogFormat::Json => Some(json(head, exchange, ending)),
+        AccessLogFormat::Short => Some(short(head, exchange, ending)),
+    }
+}
+
+fn remote(exchange: &Exchange) -> String {
+    exchange.client.address.map_or("-".into(), |address| address.to_string())
+}
+
+fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
+    let quoted = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
+    let mut line = format!(
+        "{} - {} [{}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
+        remote(exchange),
+        exchange.user.as_ref().map_or("-".into(), |user| word(user.name())),
+        local_time(exchange.received, "%d/%b/%Y:%H:%M:%S %z"),
+        head.method,
+        escape(&head.uri.to_string()),
+        head.version,
+        ending.status,
+        ending.bytes,
+        quoted(&head.referer),
+        quoted(&head.user_agent),
+    );
+    let timeline = &exchange.timeline;
+    for (name, duration) in [("queue", timeline.queue()), ("app", timeline.app()), ("total", Some(timeline.total()))] {
+        if let Some(duration) = duration {
+            let _ = write!(line, " {name}={}", millis(duration));
+        }
+    }
+    if let Some(counters) = exchange.counters.get() {
+        let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
+    }
+    notes(&mut line, exchange, ending, Notes::All);
+    line
+}
+
+/// What a developer reads in a terminal.
+fn short(head: &Head, exchange: &Exchange, ending: Ending) -> String {
+    let timeline = &exchange.timeline;
+    let mut line = format!(
+        "{} \"{} {} {:?}\" {} {} {}",
+        remote(exchange),
+        head.method,
+        escape(&head.uri.to_string()),
+        head.version,
+        ending.status,
+        ending.bytes,
+        millis(timeline.total()),
+    );
+    if let Some(user) = &exchange.user {
+        let _ = write!(line, " user={}", word(user.name()));
+    }
+    if let Some(queue) = timeline.queue().filter(|queue| *queue >= LONG_QUEUE) {
+        let _ = write!(line, " queue={}", millis(queue));
+    }
+    notes(&mut line, exchange, ending, Notes::Notable);
+    line
+}
+
+/// What a line says of a request besides.
+#[derive(PartialEq)]
+enum Notes {
+    All,
+    /// Only what few requests have.
+    Notable,
+}
+
+fn notes(line: &mut String, exchange: &Exchange, ending: Ending, which: Notes) {
+    let is_told = |is_notable: bool| is_notable || which == Notes::All;
+    if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
+        let _ = write!(line, " outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0);
+    }
+    if let Some(fragments) = &exchange.fragments {
+        let _ = write!(line, " fragments={}", fragments.load(Relaxed));
+    }
+    if let Some(site) = exchange.site.as_ref().filter(|_| is_told(false)) {
+        let _ = write!(line, " site={}", site.name);
+    }
+    if let Some(upstream) = &exchange.upstream {
+        let _ = write!(line, " upstream={upstream}");
+    }
+    if let Some(cache) = exchange.cache.as_ref().filter(|cache| is_told(cache.hit || cache.collapsed)) {
+        let _ = write!(line, " cache={}", cache.words());
+    }
+    if let Some(crawler) = exchange.crawler() {
+        let _ = write!(line, " crawler={}", crawler.sign.as_str());
+    }
+    if !ending.complete {
+        line.push_str(" cut=1");
+    }
+    if let Some(note) = &exchange.note {
+        let _ = write!(line, " note=\"{}\"", escape(note));
+    }
+}
+
+fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
+    let timeline = &exchange.timeline;
+    let ms = |duration: Micros| duration as f64 / 1000.0;
+    let mut object = serde_json::json!({
+        "event": "request",
+        "time": local_time(exchange.received, RFC_3339),
+        "remote": remote(exchange),
+        "user": exchange.user.as_ref().map(|user| user.name()),
+        "method": head.method.as_str(),
+        "uri": head.uri.to_string(),
+        "protocol": format!("{:?}", head.version),
+        "status": ending.status,
+        "bytes": ending.bytes,
+        "complete": ending.complete,
+        "id": exchange.id,
+        "site": exchange.site.as_ref().map(|site| &site.name),
+        "referer": head.referer,
+        "user_agent": head.user_agent,
+        "queue_ms": timeline.queue().map(ms),
+        "app_ms": timeline.app().map(ms),
+        "total_ms": ms(timeline.total()),
+        "note": exchange.note,
+        "cache": exchange.cache.map(|cache| cache.words()),
+    });
+    if let (Some(upstream), Some(object)) = (&exchange.upstream, object.as_object_mut()) {
+        object.insert("upstream".into(), upstream.to_string().into());
+    }
+    if let (Some(crawler), Some(object)) = (exchange.crawler(), object.as_object_mut()) {
+        object.insert("crawler".into(), crawler.sign.as_str().into());
+    }
+    if let (Some(fragments), Some(object)) = (&exchange.fragments, object.as_object_mut()) {
+        object.insert("fragments".into(), fragments.load(Relaxed).into());
+    }
+    if let (Some(counters), Some(object)) = (exchange.counters.get(), object.as_object_mut()) {
+        object.insert("chunks".into(), counters.chunks.into());
+        object.insert("gc_ms".into(), ms(counters.gc.into()).into());
+        object.insert("allocated".into(), counters.allocated.into());
+        if let Some((calls, opened, time)) = outbound(counters) {
+            object.insert("outbound".into(), calls.into());
+            object.insert("new_conn".into(), opened.into());
+            object.insert("outbound_ms".into(), ms(time).into());
+        }
+        let own = |name: &str| name == CALLS || name == OPENED || name.starts_with(OWN);
+        for (name, total, count) in counters.spans.iter().filter(|(name, ..)| !own(name)) {
+            object.insert(format!("{name}_ms"), ms(*total).into());
+            object.insert(format!("{name}_count"), (*count).into());
+        }
+    }
+    object.to_string()
+}
+
+/// Outbound calls, connections opened for them, and microseconds in them. None: there were none.
+fn outbound(counters: &Counters) -> Option<(u32, u32, Micros)> {
+    let named = |wanted: &str| counters.spans.iter().find(|(name, ..)| name == wanted);
+    let (_, time, calls) = named(CALLS)?;
+    Some((*calls, named(OPENED).map_or(0, |(.., count)| *count), *time))
+}
+
+fn millis(duration: Micros) -> String {
+    format!("{:.1}ms", duration as f64 / 1000.0)
+}
+
+/// A name as one word of the line.
+fn word(name: &str) -> String {
+    let escaped = escape(name);
+    match escaped.contains(' ') || escaped == "-" || escaped.is_empty() {
+        true => format!("\"{escaped}\""),
+        false => escaped,
+    }
+}
+
+/// Quotes, backslashes and control characters as Apache's %r escapes them.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            character if character.is_control() => out.extend(character.escape_default()),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Version};
+
+    use super::*;
+    use crate::{
+        exchange::{Connection, Counters, Timeline},
+        observe::metrics,
+    };
+    use std::sync::Arc;
+
+    fn exchange() -> Exchange {
+        let connection = Connection {
+            remote: Some("192.0.2.7:1".parse().unwrap()),
+            local: None,
+            tls: false,
+            accepted: 0,
+            ..Connection::default()
+        };
+        let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
+        exchange.id = "id-1".into();
+        exchange.received = 1_700_000_000.25;
+        exchange.timeline = Timeline {
+            head_read: 1000,
+            queued: 1100,
+            handed_over: 1300,
+            app_started: 1400,
+            app_finished: 13_800,
+            first_byte: 14_000,
+            last_byte: 14_100,
+            ..Timeline::default()
+        };
+        exchange.counters.set(Counters { chunks: 1, gc: 300, ..Counters::default() }).unwrap();
+        exchange.site = Some(Arc::new(metrics::Site::new("shop")));
+        exchange
+    }
+
+    fn head() -> Head {
+        Head {
+            method: Method::GET,
+            uri: "/a?b=\"c".replace('"', "%22").parse().unwrap(),
+            version: Version::HTTP_11,
+            referer: None,
+            user_agent: Some("curl \"x\"".into()),
+        }
+    }
+
+    #[test]
+    fn combined_lines_end_with_the_durations() {
+        let ending = Ending { status: 200, bytes: 12, complete: true, broken: false };
+        assert_eq!(
+            line(AccessLogFormat::Combined, &head(), &exchange(), ending).unwrap(),
+            format!(
+                "192.0.2.7 - - [{}] \"GET /a?b=%22c HTTP/1.1\" 200 12 \"-\" \"curl \\\"x\\\"\" \
+             queue=0.2ms app=12.4ms total=13.1ms chunks=1 gc=0.3ms site=shop",
+                local_time(1_700_000_000.25, "%d/%b/%Y:%H:%M:%S %z")
+            )
+        );
+    }
+
+    #[test]
+    fn short_lines_have_what_a_developer_needs_and_notes_where_there_is_something_to_say() {
+        let ending = Ending { status: 200, bytes: 12, complete: true, broken: false };
+        let short = |exchange: &Exchange, ending| line(AccessLogFormat::Short, &head(), exchange, ending).unwrap();
+        let mut exchange = exchange();
+        assert_eq!(short(&exchange, ending), "192.0.2.7 \"GET /a?b=%22c HTTP/1.1\" 200 12 13.1ms");
+        exchange.timeline.handed_over = exchange.timeline.queued + LONG_QUEUE;
+        exchange.note = Some("queue full".into());
+        let cut = Ending { complete: false, ..ending };
+        assert_eq!(
+            short(&exchange, cut),
+            "192.0.2.7 \"GET /a?b=%22c HTTP/1.1\" 200 12 13.1ms queue=10.0ms cut=1 note=\"queue full\""
+        );
+    }
+
+    #[test]
+    fn a_request_is_skipped_by_path_and_status() {
+        for (text, path, status, covers) in [
+            ("/up", "/up", 503, true),
+            ("/up", "/upper", 200, false),
+            ("/up 2xx", "/up", 204, true),
+            ("/up 2xx", "/up", 503, false),
+            ("/assets/*", "/assets/a.css", 200, true),
+            ("304", "/", 304, true),
+            ("304", "/", 200, false),
+        ] {
+            assert_eq!(Skip::parse(text).unwrap().covers(path, status), covers, "{text}: {path} {status}");
+        }
+        for text in ["", "up", "/up /down", "/up 2xx 3xx", "6xx", "99", "2x"] {
+            assert_eq!(Skip::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_lines_are_one_object() {
+        let ending = Ending { status: 200, bytes: 12, complete: false, broken: false };
+        let line = line(AccessLogFormat::Json, &head(), &exchange(), ending).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(object["time"].as_str().unwrap().contains(":20.250"), "{object}");
+        assert_eq!(object["app_ms"], 12.4);
+        assert_eq!(object["complete"], false);
+    }
+}

@@ -1,0 +1,182 @@
+//! The fronts of other machines, as this one sees them, and a restart of all of them, step by step as the command
+//! line asks for it. It never restarts anything itself, and never goes on by itself.
+
+use std::sync::Arc;
+
+use ::cluster::{Millis, Sighting};
+use http::StatusCode;
+use serde_json::{json, Value};
+
+use super::answer::{ControlRequest, JsonResult, Refusal};
+use crate::{
+    cluster::{Cluster, NotBegun},
+    request::front::Front,
+};
+
+/// How long a front's answers are counted after it was restarted, if nobody says something else; and at most.
+const WATCH: Millis = 5_000;
+const MAX_WATCH: Millis = 3_600_000;
+
+/// There is no cluster. `instead`: what to use for this server alone.
+pub fn alone(instead: &str) -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_FOUND,
+        why: format!(
+            "this server is alone: a table [cluster] in its paceline.toml joins it with others (docs/cluster.md); for this server \
+             alone use {instead}"
+        ),
+    }
+}
+
+/// Valkey does not answer.
+pub fn not_reached(why: String) -> Refusal {
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why }
+}
+
+fn conflict(why: String) -> Refusal {
+    Refusal { status: StatusCode::CONFLICT, why }
+}
+
+/// GET /cluster.
+pub async fn report(front: Arc<Front>) -> JsonResult {
+    let cluster = front.cluster.as_ref().ok_or_else(|| alone("`paceline status`"))?;
+    front.samples.look_at_apps(&front).await;
+    Ok(cluster.report().await)
+}
+
+fn clustered(front: &Front) -> Result<&Arc<Cluster>, Refusal> {
+    front.cluster.as_ref().ok_or_else(|| alone("`paceline restart`"))
+}
+
+fn said(asked: &ControlRequest) -> Result<Value, Refusal> {
+    let said: Value =
+        serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
+    match said.is_object() {
+        true => Ok(said),
+        false => Err(Refusal::bad("the body must be an object")),
+    }
+}
+
+fn text<'a>(said: &'a Value, key: &str) -> Result<&'a str, Refusal> {
+    said[key].as_str().ok_or_else(|| Refusal::bad(format!("\"{key}\" must be a text")))
+}
+
+/// POST /cluster/restart `{"skip_silent": false}`: takes the lease. Its token, and the members that can be restarted.
+pub async fn begin_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let cluster = clustered(&front)?;
+    let skips = said(&asked)?["skip_silent"] == true;
+    let nothing = |why: String| not_reached(format!("{why}. Nothing was restarted"));
+    let members = cluster.sightings().await.map_err(nothing)?;
+    let (silent, there): (Vec<_>, Vec<_>) = members.into_iter().partition(Sighting::is_silent);
+    if let (false, [first, ..]) = (skips, &*silent) {
+        let names: Vec<_> = silent.iter().map(|seen| seen.member.shown()).collect();
+        let count = if names.len() == 1 { "is" } else { "are" };
+        return Err(conflict(format!(
+            "{} {count} silent, for {} s: nothing was restarted. Start it, or leave it out with --skip-silent; one that is gone for \
+             good leaves the list after ten minutes",
+            names.join(", "),
+            first.silent / 1000
+        )));
+    }
+    // These would not hear of it.
+    if let Some(old) = there.iter().find(|seen| seen.member.status.is_none()) {
+        let (name, version) = (old.member.shown(), &old.member.version);
+        return Err(conflict(format!(
+            "{name} runs Paceline {version}, which can't do this: nothing was restarted. Upgrade it"
+        )));
+    }
+    let token = cluster.begin_restart().await.map_err(|why| match why {
+        NotBegun::Taken(owner) => conflict(format!(
+            "{owner} restarts all servers already: nothing was restarted. `paceline cluster` shows how far it is"
+        )),
+        NotBegun::NotReached(why) => nothing(why),
+    })?;
+    let shown = |seen: &Sighting| json!({ "id": seen.member.id, "host": seen.member.host, "pid": seen.member.pid, "is_this": seen.member.id == cluster.own_id() });
+    Ok(json!({
+        "cluster": cluster.name(),
+        "server": cluster.place_of_server(),
+        "token": token,
+        "members": there.iter().map(shown).collect::<Vec<_>>(),
+        "skipped": silent.iter().map(shown).collect::<Vec<_>>(),
+    }))
+}
+
+/// POST /cluster/restart/order `{"token": "...", "member": "...", "site": "shop", "watch": 5000}`: the next one.
+pub async fn order_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let said = said(&asked)?;
+    let watch = match &said["watch"] {
+        Value::Null => WATCH,
+        said => said
+            .as_u64()
+            .filter(|watch| *watch <= MAX_WATCH)
+            .ok_or_else(|| Refusal::bad(format!("\"watch\" must be milliseconds up to {MAX_WATCH}")))?,
+    };
+    let (token, member) = (text(&said, "token")?, text(&said, "member")?);
+    let ordered = clustered(&front)?.order_restart(token, member, said["site"].as_str(), watch).await;
+    Ok(match ordered {
+        Ok(Some(order)) => json!({ "order": order }),
+        Ok(None) => json!({ "state": "lost" }),
+        Err(why) => json!({ "trouble": why }),
+    })
+}
+
+/// POST /cluster/restart/look `{"token": "...", "member": "...", "order": "..."}`: keeps the lease; how the member is doing.
+pub async fn look_at_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let said = said(&asked)?;
+    let (token, member, order) = (text(&said, "token")?, text(&said, "member")?, text(&said, "order")?);
+    let standing = match clustered(&front)?.look_at_restart(token, member).await {
+        Ok(standing) => standing,
+        Err(why) => return Ok(json!({ "trouble": why })),
+    };
+    if standing.has_lost_lease {
+        return Ok(json!({ "state": "lost" }));
+    }
+    Ok(shown(standing.member.as_ref(), order))
+}
+
+/// How a member stands with its order.
+fn shown(member: Option<&Sighting>, order: &str) -> Value {
+    let Some(seen) = member else { return json!({ "state": "left" }) };
+    let progress = seen.member.restart.as_ref().filter(|progress| progress.order == order);
+    match progress {
+        Some(progress) if progress.state.has_ended() || !seen.is_silent() => {
+            json!({ "state": progress.state.as_str(), "text": progress.text, "has_ended": progress.state.has_ended() })
+        }
+        _ if seen.is_silent() => json!({ "state": "silent" }),
+        _ => json!({ "state": "waiting" }),
+    }
+}
+
+/// POST /cluster/restart/end `{"token": "..."}`: nobody is restarted any more.
+pub async fn end_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let said = said(&asked)?;
+    clustered(&front)?.end_restart(text(&said, "token")?).await.map_err(not_reached)?;
+    Ok(json!({}))
+}
+
+#[cfg(test)]
+mod tests {
+    use ::cluster::{Member, RestartProgress, RestartState};
+
+    use super::*;
+
+    #[test]
+    fn how_a_member_stands_with_its_order() {
+        let with = |left: Millis, progress: Option<(&str, RestartState)>| {
+            let restart = progress.map(|(order, state)| RestartProgress::new(order, state, "told"));
+            Sighting { member: Member { restart, ..Member::default() }, left, silent: 0 }
+        };
+        for (seen, state) in [
+            (None, "left"),
+            (Some(with(9, None)), "waiting"),
+            (Some(with(0, None)), "silent"),
+            (Some(with(9, Some(("before", RestartState::Serves)))), "waiting"),
+            (Some(with(9, Some(("this", RestartState::Restarting)))), "restarting"),
+            (Some(with(0, Some(("this", RestartState::Watching)))), "silent"),
+            (Some(with(9, Some(("this", RestartState::Failed)))), "failed"),
+            (Some(with(0, Some(("this", RestartState::Serves)))), "serves"),
+        ] {
+            assert_eq!(shown(seen.as_ref(), "this")["state"], state, "{seen:?}");
+        }
+    }
+}
