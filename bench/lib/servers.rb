@@ -71,6 +71,11 @@ module Bench
         name: "paceline", worker: /\Apaceline worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads",
         command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, *quiet, *AS_ROOT] }
       ),
+      # Of Rails' scenarios: the same with one line more in the application.
+      Server.new(
+        name: "paceline-front", variable: "BENCH_FRONT", worker: /\Apaceline worker/, threads: THREADS, only: %w[rails plain mixed], note: "with config.paceline.front = true",
+        command: ->(port, work) { ["env", "BENCH_FRONT=1", *named(%w[paceline]).first.command.call(port, work)] }
+      ),
       # Another build, for what a change costs or brings.
       Server.new(
         name: "before", variable: "PACELINE_BEFORE", worker: /\Apaceline worker/, threads: THREADS, note: "the build that PACELINE_BEFORE names, with its own gem",

@@ -8,7 +8,7 @@ require_relative "rails/default_server"
 # What Rails gets of the gem: the context of each request (Paceline.current) with its settings `config.paceline.context`, `sql_comments` and `log_tags`, the
 # view helper esi_include, the session store :paceline_store by its name, `bin/rails paceline:check`, Paceline as the server of `bin/rails server`, the
 # announcement of what consoles, jobs and tasks write where the server has an automatic page cache (`config.paceline.announce`) and, with
-# `config.paceline.xml = true`, paceline/xml/rails. Changes nothing else.
+# `config.paceline.xml = true`, paceline/xml/rails; with `config.paceline.front = true`, less middleware. Changes nothing else.
 module Paceline
   class Railtie < ::Rails::Railtie
     config.paceline = ActiveSupport::OrderedOptions.new
@@ -17,6 +17,7 @@ module Paceline
     config.paceline.sql_comments = false
     config.paceline.log_tags = false
     config.paceline.announce = true
+    config.paceline.front = false
 
     rake_tasks { load File.expand_path("rails/tasks.rb", __dir__) }
 
@@ -44,6 +45,14 @@ module Paceline
       if app.config.paceline.announce
         require_relative "announcing"
         Paceline::Announcing.begin_in(app.root.to_s, environment: ::Rails.env)
+      end
+    end
+
+    # All other initializers have said by then what middleware they want.
+    initializer "paceline.front", before: :build_middleware_stack do |app|
+      if app.config.paceline.front && defined?(Server::AppLoader) && Server::AppLoader.loads?
+        require_relative "rails/front_stack"
+        Paceline::FrontStack.install(app, served: Server::AppLoader.served_folder)
       end
     end
 

@@ -340,6 +340,8 @@ pub fn start_frame(site: &SiteConfig, found: &StartableApp) -> BytesMut {
         fields::put_pair(out, "puma_config", path(found.puma_config.clone()));
         fields::put_pair(out, "site", &site.name);
         fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
+        let served = site.static_files.then(|| found.root.join(&site.public));
+        fields::put_pair(out, "served_folder", path(served));
         fields::put_pair(out, "threads", site.threads.to_string());
         fields::put_pair(out, "stream_threads", site.stream_threads.to_string());
         fields::put_pair(out, "workers", site.workers.to_string());

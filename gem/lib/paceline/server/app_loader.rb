@@ -16,8 +16,12 @@ module Paceline
       # Whether this process has the application from here: then it is one of the server's own.
       def self.loads? = @loads
 
-      def self.loads!
+      # The folder whose files the front serves, so that the application is not asked for them; or nil.
+      def self.served_folder = @served_folder
+
+      def self.loads!(served_folder = nil)
         @loads = true
+        @served_folder = served_folder unless served_folder.to_s.empty?
       end
 
       # The bundle, if there is a Gemfile; and this gem's libraries, which an application that runs here may require without having the
@@ -53,6 +57,7 @@ module Paceline
         @rackup = settings["rackup"].to_s
         @environment = settings["environment"].to_s
         @gemfile = settings["gemfile"].to_s
+        @served_folder = settings["served_folder"]
         @tuning = Tuning.new(settings)
         @on_step = on_step || ->(_name, _edge) {}
         # The same for all workers that have this load of the code. Where each loads it by itself, the front must not take it for one.
@@ -74,7 +79,7 @@ module Paceline
 
       # `given`: an application that needs no file, as config/puma.rb may have one.
       def load(given = nil)
-        self.class.loads!
+        self.class.loads!(@served_folder)
         step("boot") do
           @app = recorded(boot(given))
           ask_for_migrations

@@ -170,7 +170,7 @@ module Paceline
 
       # A file may load the application, or parts of it.
       def read_hooks(settings, path)
-        AppLoader.loads! unless @adopted
+        AppLoader.loads!(settings["served_folder"]) unless @adopted
         require_relative "puma_config"
         @hooks = PumaConfig.load(File.expand_path(path), settings["environment"], workers: settings["workers"])
       end

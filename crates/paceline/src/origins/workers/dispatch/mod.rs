@@ -25,7 +25,7 @@ use crate::{
     observe::in_flight::Step,
     origins::workers::{
         protocol::frame::AppError,
-        rack::{hijack, response},
+        rack::{hijack, response, validation},
     },
     support::clock,
 };
@@ -79,8 +79,9 @@ pub async fn run(
     loop {
         match attempts.ask(exchange).await? {
             Answer::Response { status, headers, body, raised } => {
-                let mut response = response::response(status, &headers, body, head.method == Method::HEAD)
+                let response = response::response(status, &headers, body, head.method == Method::HEAD)
                     .map_err(Failure::Unsendable)?;
+                let mut response = validation::apply(head, response);
                 if let Some(raised) = raised {
                     response.extensions_mut().insert(raised);
                 }
