@@ -83,10 +83,8 @@ fn run(seed: u64, services: &[(Micros, (Micros, Micros))], gap: Micros, length: 
         let mut tried = Vec::new();
         loop {
             let request = Request { tried: &tried, ..Request::default() };
-            let chosen = match is_balanced {
-                true => balancer.choose(now, request),
-                false => Some(hosts[random.usize(..hosts.len())].id),
-            };
+            let chosen =
+                if is_balanced { balancer.choose(now, request) } else { Some(hosts[random.usize(..hosts.len())].id) };
             let Some(chosen) = chosen else {
                 outcome.lost += 1;
                 break;

@@ -36,14 +36,16 @@ impl Ratio {
         if !self.is_different() {
             return format!("no difference ({:+.1} to {:+.1} %)", percent(self.low), percent(self.high));
         }
-        let (word, figures) = match self.middle > 1.0 {
-            true => (more, [self.middle, self.low, self.high].map(percent)),
-            false => (less, [self.middle, self.high, self.low].map(|ratio| -percent(ratio))),
+        let (word, figures) = if self.middle > 1.0 {
+            (more, [self.middle, self.low, self.high].map(percent))
+        } else {
+            (less, [self.middle, self.high, self.low].map(|ratio| -percent(ratio)))
         };
         let [middle, low, high] = figures;
-        match middle < 10.0 {
-            true => format!("{middle:.1} % {word} ({low:.1} to {high:.1})"),
-            false => format!("{middle:.0} % {word} ({low:.0} to {high:.0})"),
+        if middle < 10.0 {
+            format!("{middle:.1} % {word} ({low:.1} to {high:.1})")
+        } else {
+            format!("{middle:.0} % {word} ({low:.0} to {high:.0})")
         }
     }
 }

@@ -101,9 +101,10 @@ fn run_and_report(options: Options) -> Result<bool, BenchError> {
         Findings::Two { a, b, slices } => {
             let (a, b) = (Summary::of(a, options.any_length), Summary::of(b, options.any_length));
             write_files(&[("A".to_owned(), &a), ("B".to_owned(), &b)], &saved, options)?;
-            match options.output.json {
-                true => json(&serde_json::json!({ "a": a, "b": b })),
-                false => comparison::text(&a, &b, slices, style),
+            if options.output.json {
+                json(&serde_json::json!({ "a": a, "b": b }))
+            } else {
+                comparison::text(&a, &b, slices, style)
             }
         }
         Findings::Search { limit, steps, best } => {

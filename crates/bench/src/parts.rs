@@ -96,10 +96,16 @@ impl Parts {
         let within = [inside.sql, inside.views, inside.outbound];
         let sum: u64 = within.iter().map(|micros| u64::from(*micros)).sum();
         let room = app - gc;
-        let shrunk = within.map(|micros| match sum > u64::from(room) {
-            true => (u64::from(micros) * u64::from(room) / sum) as u32,
-            false => micros,
-        });
+        let shrunk =
+            within.map(
+                |micros| {
+                    if sum > u64::from(room) {
+                        (u64::from(micros) * u64::from(room) / sum) as u32
+                    } else {
+                        micros
+                    }
+                },
+            );
         for (part, micros) in [Part::Sql, Part::Views, Part::Outbound].into_iter().zip(shrunk) {
             self.set(part, micros);
         }

@@ -48,12 +48,11 @@ pub async fn run(session: &Rc<Session>, limit: Duration) -> Result<Findings, Ses
         }
         let step = step_of(&measured, rate, limit);
         steps.push(step);
-        match step.is_within {
-            true => {
-                good = rate;
-                best = Some(measured);
-            }
-            false => bad = rate,
+        if step.is_within {
+            good = rate;
+            best = Some(measured);
+        } else {
+            bad = rate
         }
         let Some(next) = next_rate(good, bad) else { break };
         rate = next;
@@ -87,9 +86,10 @@ mod tests {
     fn search(capacity: f64) -> (usize, f64) {
         let (mut good, mut bad, mut rate) = (0.0, f64::INFINITY, FIRST);
         for steps in 1..=MOST {
-            match rate <= capacity {
-                true => good = rate,
-                false => bad = rate,
+            if rate <= capacity {
+                good = rate
+            } else {
+                bad = rate
             }
             let Some(next) = next_rate(good, bad) else { return (steps, good) };
             rate = next;

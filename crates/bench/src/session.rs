@@ -170,10 +170,7 @@ impl Session {
     /// How connections are opened, once it is clear that this rate is allowed there.
     async fn way(&self, target: &Target, rate: f64) -> Result<Rc<Way>, SessionError> {
         let resolve = |error| SessionError::Resolve { host: target.host.clone(), error };
-        let tls = match target.https {
-            true => Some(self.tls(target).await?),
-            false => None,
-        };
+        let tls = if target.https { Some(self.tls(target).await?) } else { None };
         let dialer = Dialer::new(target.clone(), tls, self.options.local).await.map_err(resolve)?;
         if rate > STRANGERS_RATE && !self.options.yes && !dialer.is_loopback() {
             return Err(SessionError::Stranger(target.host.clone()));
@@ -188,10 +185,7 @@ impl Session {
     }
 
     async fn tls(&self, target: &Target) -> Result<Arc<rustls::ClientConfig>, SessionError> {
-        let verify = match self.options.insecure || target.is_loopback() {
-            true => Verify::Nothing,
-            false => Verify::All,
-        };
+        let verify = if self.options.insecure || target.is_loopback() { Verify::Nothing } else { Verify::All };
         let only_http1 = self.options.version == Version::Http1;
         let trust = Trust { verify, ..Trust::default() };
         let config = Trusts::default().config(&trust, only_http1).map_err(|why| SessionError::Tls(why.to_string()))?;

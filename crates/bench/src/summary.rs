@@ -181,10 +181,12 @@ impl Summary {
 
     /// How the requests were sent, in a few words.
     pub fn load(&self) -> String {
-        let connections = match (self.http2, self.keep_alive) {
-            (true, _) => "HTTP/2",
-            (false, true) => "kept connections",
-            (false, false) => "a new connection for each request",
+        let connections = if self.http2 {
+            "HTTP/2"
+        } else if self.keep_alive {
+            "kept connections"
+        } else {
+            "a new connection for each request"
         };
         match (self.replayed, self.rate_wanted) {
             (true, _) => format!("replayed from a log, {connections}"),

@@ -28,10 +28,7 @@ impl Target {
     /// Of a URL, whose scheme may be missing (http) and whose path may be empty (`/`).
     pub fn parse(text: &str, socket: Option<PathBuf>) -> Result<Target, TargetError> {
         let wrong = || TargetError::NoUrl(text.to_owned());
-        let full = match text.contains("://") {
-            true => text.to_owned(),
-            false => format!("http://{text}"),
-        };
+        let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let full = full.split('#').next().unwrap_or_default();
         let uri: Uri = full.parse().map_err(|_| wrong())?;
         let https = match uri.scheme_str() {

@@ -91,9 +91,12 @@ impl Freshness {
     ) -> Freshness {
         let told = &policy.directives;
         let explicit = explicit_lifetime(headers, policy, at);
-        let guess = || match heuristics && (is_heuristically_cacheable(status) || told.public) {
-            true => heuristic_lifetime(headers, at),
-            false => 0,
+        let guess = || {
+            if heuristics && (is_heuristically_cacheable(status) || told.public) {
+                heuristic_lifetime(headers, at)
+            } else {
+                0
+            }
         };
         let no_cache = told.no_cache == FieldScope::Everything;
         let windows = |delta: Delta| delta.or_zero().unwrap_or(0) * 1000;

@@ -66,9 +66,10 @@ fn resolved(base: &str, reference: &str) -> String {
         return format!("{base_path}{reference}");
     }
     let (path, query) = reference.split_at(reference.find('?').unwrap_or(reference.len()));
-    let merged = match path.starts_with('/') {
-        true => path.to_owned(),
-        false => format!("{}{path}", &base_path[..base_path.rfind('/').map_or(0, |slash| slash + 1)]),
+    let merged = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{}{path}", &base_path[..base_path.rfind('/').map_or(0, |slash| slash + 1)])
     };
     let mut segments: Vec<&str> = Vec::new();
     let mut parts = merged.split('/').skip(1).peekable();

@@ -37,9 +37,10 @@ pub fn judge(stored: &Stored, wishes: &RequestDirectives, now: Millis) -> Use {
         return Use::Validate(Forward::Request);
     }
     if stored.is_fresh(now) {
-        return match wishes.min_fresh.is_some_and(|wanted| freshness.remaining(now) < wanted * 1000) {
-            true => Use::Validate(Forward::Request),
-            false => Use::Fresh,
+        return if wishes.min_fresh.is_some_and(|wanted| freshness.remaining(now) < wanted * 1000) {
+            Use::Validate(Forward::Request)
+        } else {
+            Use::Fresh
         };
     }
     let staleness = freshness.staleness(now);

@@ -59,9 +59,10 @@ impl Rule {
         if request.headers.keys().any(authenticates) {
             return Err(Reason::Authorization);
         }
-        match self.is_ambiguous(&request.headers) {
-            true => Err(Reason::Cookies),
-            false => Ok(()),
+        if self.is_ambiguous(&request.headers) {
+            Err(Reason::Cookies)
+        } else {
+            Ok(())
         }
     }
 

@@ -64,9 +64,10 @@ pub fn freshened(
     }
     let nominated = VaryNames::of(&told).ok_or(Reason::VaryStar)?;
     // What is kept for clients of all codings stays so.
-    let nominated = match stored.nominated.names().contains(&header::ACCEPT_ENCODING) {
-        true => nominated,
-        false => nominated.without(&header::ACCEPT_ENCODING),
+    let nominated = if stored.nominated.names().contains(&header::ACCEPT_ENCODING) {
+        nominated
+    } else {
+        nominated.without(&header::ACCEPT_ENCODING)
     };
     // A 304 that sets a cookie speaks to one visitor: nothing is guessed from it.
     let guessing = stored.freshness.heuristic && (policy.directives.public || !newer.contains_key(header::SET_COOKIE));

@@ -59,11 +59,11 @@ impl VaryNames {
         for name in self.names() {
             write(name.as_str().as_bytes());
             write(b"\0");
-            match request.contains_key(name) {
-                true if self.is_for_forms(name) && is_visit(request) => write(b"\x01"),
-                true => normalised(request, name, &mut write),
-                // A field that is absent is not one that is empty.
-                false => write(b"\x01"),
+            // A field that is absent is not one that is empty.
+            if !request.contains_key(name) || self.is_for_forms(name) && is_visit(request) {
+                write(b"\x01");
+            } else {
+                normalised(request, name, &mut write);
             }
             write(b"\0");
         }

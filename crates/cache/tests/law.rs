@@ -430,9 +430,10 @@ mod model {
             return Use::Validate(Stale);
         }
         // "caches MAY serve the response ... after it becomes stale, up to the indicated number of seconds" (RFC 5861)
-        match staleness < told.window("stale-while-revalidate") {
-            true => Use::WhileRevalidating,
-            false => Use::Validate(Stale),
+        if staleness < told.window("stale-while-revalidate") {
+            Use::WhileRevalidating
+        } else {
+            Use::Validate(Stale)
         }
     }
 

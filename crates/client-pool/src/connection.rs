@@ -157,10 +157,11 @@ impl<B> UnansweredRequest<B> {
     /// been kept.
     pub fn is_repeatable(&self, over_http2: bool, is_idempotent: bool, reused: bool) -> bool {
         let kept = is_idempotent && reused;
-        match over_http2 {
+        if over_http2 {
             // A connection of HTTP/2 is heard all the time: only its end says that it was closed.
-            true => self.untouched || kept && self.broken,
-            false => self.untouched && (self.unsent.is_some() || kept),
+            self.untouched || kept && self.broken
+        } else {
+            self.untouched && (self.unsent.is_some() || kept)
         }
     }
 }

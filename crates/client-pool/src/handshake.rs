@@ -21,9 +21,10 @@ pub fn failure(error: &io::Error) -> Failure {
             other => other,
         };
     };
-    match is_final(refused) {
-        true => Failure::Tls(with_causes(error)),
-        false => Failure::Unsupported(undecided(refused).unwrap_or_else(|| with_causes(error))),
+    if is_final(refused) {
+        Failure::Tls(with_causes(error))
+    } else {
+        Failure::Unsupported(undecided(refused).unwrap_or_else(|| with_causes(error)))
     }
 }
 

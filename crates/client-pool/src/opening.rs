@@ -98,9 +98,10 @@ impl Connect {
             proxy.tunnel(&mut stream, &self.to_string()).await?;
         }
         opened.connect = began.elapsed();
-        match self.https {
-            true => self.secure(stream, address, opened).await,
-            false => Connection::speak(stream, false, Some(address), opened, &self.http).await,
+        if self.https {
+            self.secure(stream, address, opened).await
+        } else {
+            Connection::speak(stream, false, Some(address), opened, &self.http).await
         }
     }
 

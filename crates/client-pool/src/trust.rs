@@ -87,10 +87,8 @@ impl Trusts {
         let is_system = roots.as_ref().is_none_or(|roots| self.is_system(roots));
         let bytes = trust.bytes() + roots.as_ref().filter(|_| !is_system).map_or(0, |roots| roots.bytes());
         let mut config = Self::make(trust, roots)?;
-        config.alpn_protocols = match only_http1 {
-            true => vec![b"http/1.1".to_vec()],
-            false => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        };
+        config.alpn_protocols =
+            if only_http1 { vec![b"http/1.1".to_vec()] } else { vec![b"h2".to_vec(), b"http/1.1".to_vec()] };
         let config = Arc::new(config);
         if made.len() >= MAX || made.values().map(|one| one.bytes).sum::<usize>() + bytes > MAX_HELD {
             made.clear();
@@ -217,9 +215,10 @@ fn versions(trust: &Trust) -> Result<Vec<&'static SupportedProtocolVersion>, Fai
     let both = [(TlsVersion::Tls12, &TLS12), (TlsVersion::Tls13, &TLS13)];
     let within: Vec<_> =
         both.into_iter().filter(|(version, _)| (min..=max).contains(version)).map(|(_, one)| one).collect();
-    match within.is_empty() {
-        true => Err(Failure::Unsupported("tls_min is above tls_max".into())),
-        false => Ok(within),
+    if within.is_empty() {
+        Err(Failure::Unsupported("tls_min is above tls_max".into()))
+    } else {
+        Ok(within)
     }
 }
 

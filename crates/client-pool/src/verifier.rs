@@ -113,10 +113,7 @@ impl Verifier {
     ) -> Result<(), Error> {
         let Some((own, sent)) = presented.split_first() else { return Err(undecided("none")) };
         let all: Vec<_> = presented.iter().collect();
-        let refused = |error: webpki::Error| match roots.are_plain_with(&all) {
-            true => refusal(error),
-            false => undecided(error),
-        };
+        let refused = |error: webpki::Error| if roots.are_plain_with(&all) { refusal(error) } else { undecided(error) };
         let parsed = Certificate::parse(own).ok_or_else(|| undecided(webpki::Error::BadDer))?;
         let end_entity = EndEntityCert::try_from(own).map_err(undecided)?;
         let mut limits_names = false;
@@ -139,9 +136,10 @@ impl Verifier {
                 .map_err(refused)?;
             limits_names = roots.limit_names(&path);
         }
-        match self.any_name {
-            true => Ok(()),
-            false => check_name(&parsed, &end_entity, name, limits_names),
+        if self.any_name {
+            Ok(())
+        } else {
+            check_name(&parsed, &end_entity, name, limits_names)
         }
     }
 }
@@ -218,9 +216,10 @@ fn check_name(
         None => Err(undecided(error)),
         Some(Names::Alternative(hosts, addresses)) => {
             let same_address = address.is_some_and(|address| addresses.contains(&octets(address).as_slice()));
-            match same_address || hosts.iter().any(|one| stands_for(one, &host)) {
-                true => Err(undecided(error)),
-                false => Err(refusal(error)),
+            if same_address || hosts.iter().any(|one| stands_for(one, &host)) {
+                Err(undecided(error))
+            } else {
+                Err(refusal(error))
             }
         }
         Some(Names::Common(names)) => match names.iter().find(|one| stands_for(one, &host)) {

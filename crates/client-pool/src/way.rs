@@ -21,9 +21,10 @@ pub struct Way {
 impl Way {
     /// Different for calls that must not share an answer; empty for what is usual.
     pub fn name(&self) -> String {
-        match *self == Way::default() {
-            true => String::new(),
-            false => format!("{self:?}"),
+        if *self == Way::default() {
+            String::new()
+        } else {
+            format!("{self:?}")
         }
     }
 }

@@ -84,9 +84,10 @@ impl Follower {
     /// Up to where all is applied, as an answer to a question of the time `since` or later has shown. 0: that is not known. What
     /// was read before may be another journal's.
     pub fn applied_since(&self, since: Millis) -> u64 {
-        match self.lease >= since.saturating_add(self.ttl) {
-            true => self.at.as_ref().map_or(0, |at| at.number),
-            false => 0,
+        if self.lease >= since.saturating_add(self.ttl) {
+            self.at.as_ref().map_or(0, |at| at.number)
+        } else {
+            0
         }
     }
 

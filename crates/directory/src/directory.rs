@@ -278,10 +278,11 @@ impl Shared {
         let bind_name = query::bind_name(template, name).map_err(Failure::Denied)?;
         let mut own = Session::open(&self.dialing, self.settings.kind).await?;
         bound(&mut own, &bind_name, password).await?;
-        let entry = match bind_name.contains('=') {
+        let entry = if bind_name.contains('=') {
             // Another branch may have somebody of the same name.
-            true => own.person_at(&self.settings, &bind_name).await,
-            false => self.entry_of_principal(&mut own, &bind_name, name).await,
+            own.person_at(&self.settings, &bind_name).await
+        } else {
+            self.entry_of_principal(&mut own, &bind_name, name).await
         };
         let entry = entry.map_err(failure)?;
         let groups = own.groups(&self.settings, &entry).await.map_err(failure)?;

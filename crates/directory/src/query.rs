@@ -38,9 +38,10 @@ pub fn bind_name(template: &str, name: &str) -> Result<String, Denial> {
     if template.contains('=') {
         return Ok(template.replace(NAME, &dn_escape(name)));
     }
-    match name.contains(['@', '\\', '/', '"']) {
-        true => Err(Denial::OddName),
-        false => Ok(template.replace(NAME, name)),
+    if name.contains(['@', '\\', '/', '"']) {
+        Err(Denial::OddName)
+    } else {
+        Ok(template.replace(NAME, name))
     }
 }
 

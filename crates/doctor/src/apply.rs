@@ -167,13 +167,14 @@ fn inserted(file: &str, lines: &[String], place: Place, read: Read) -> Result<Fi
 fn configured(file: &str, setting: &str, line: &str, read: Read) -> Result<FileEdit, CannotApply> {
     let Some(before) = read(file) else {
         // Only an initializer needs no frame around its lines.
-        return match file.starts_with("config/initializers/") {
-            true => Ok(FileEdit {
+        return if file.starts_with("config/initializers/") {
+            Ok(FileEdit {
                 path: file.into(),
                 before: None,
                 after: format!("# frozen_string_literal: true\n\n{line}\n"),
-            }),
-            false => Err(missing(file)),
+            })
+        } else {
+            Err(missing(file))
         };
     };
     let sets =
@@ -331,10 +332,8 @@ fn migration(table: &str, columns: &[String], is_concurrent: bool, context: &Con
     let class: String = name.split('_').map(capital).collect();
     let list: Vec<String> = columns.iter().map(|column| format!(":{column}")).collect();
     let list = if list.len() == 1 { list.concat() } else { format!("[{}]", list.join(", ")) };
-    let (outside, option) = match is_concurrent {
-        true => ("  disable_ddl_transaction!\n\n", ", algorithm: :concurrently"),
-        false => ("", ""),
-    };
+    let (outside, option) =
+        if is_concurrent { ("  disable_ddl_transaction!\n\n", ", algorithm: :concurrently") } else { ("", "") };
     let after = format!(
         "# frozen_string_literal: true\n\nclass {class} < ActiveRecord::Migration[{major}.{minor}]\n{outside}  def change\n    \
          add_index :{table}, {list}{option}\n  end\nend\n"

@@ -91,9 +91,10 @@ pub fn compare(expected: &[ExpectedGain], live: &[LiveTimes]) -> LiveVerdict {
     let [_, _, live_part] = estimate.parts();
     let [_, trial_part, _] = trial.parts();
     let is_near = estimate.high_us >= trial.gain_us * (1.0 - TOLERANCE) || live_part >= trial_part;
-    match estimate.high_us < trial.low_us && !(estimate.low_us > 0.0 && is_near) {
-        true => LiveVerdict::Short(text),
-        false => LiveVerdict::Held(text),
+    if estimate.high_us < trial.low_us && !(estimate.low_us > 0.0 && is_near) {
+        LiveVerdict::Short(text)
+    } else {
+        LiveVerdict::Held(text)
     }
 }
 
@@ -107,9 +108,10 @@ fn too_few(known: &[(&ExpectedGain, &LiveTimes)]) -> LiveVerdict {
         .copied()
         .collect();
     let estimate = estimate(&some);
-    match !some.is_empty() && estimate.high_us < 0.0 {
-        true => LiveVerdict::Worse(format!("{few}, and those take {} longer", units::millis(estimate.gain_us))),
-        false => LiveVerdict::TooFew(few),
+    if !some.is_empty() && estimate.high_us < 0.0 {
+        LiveVerdict::Worse(format!("{few}, and those take {} longer", units::millis(estimate.gain_us)))
+    } else {
+        LiveVerdict::TooFew(few)
     }
 }
 
@@ -153,9 +155,10 @@ fn saved(routes: &[(&ExpectedGain, &LiveTimes)], estimate: &Estimate) -> String 
 /// As `38 to 44`: savings if the gain is one, else what it costs.
 fn interval(estimate: &Estimate) -> String {
     let shown = |us: f64| format!("{}{}", if us < 0.0 { "-" } else { "" }, units::bare_millis(us));
-    match estimate.gain_us < 0.0 {
-        true => format!("{} to {}", shown(-estimate.high_us), shown(-estimate.low_us)),
-        false => format!("{} to {}", shown(estimate.low_us), shown(estimate.high_us)),
+    if estimate.gain_us < 0.0 {
+        format!("{} to {}", shown(-estimate.high_us), shown(-estimate.low_us))
+    } else {
+        format!("{} to {}", shown(estimate.low_us), shown(estimate.high_us))
     }
 }
 

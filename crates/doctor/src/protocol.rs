@@ -199,9 +199,10 @@ pub struct Request {
 impl Request {
     /// Path and query, as in a log.
     pub fn target(&self) -> String {
-        match self.query.is_empty() {
-            true => self.path.clone(),
-            false => format!("{}?{}", self.path, self.query),
+        if self.query.is_empty() {
+            self.path.clone()
+        } else {
+            format!("{}?{}", self.path, self.query)
         }
     }
 }

@@ -119,10 +119,13 @@ impl CallCache {
         let Some(stored) = self.stored(question, head) else { return CachedCall::Nothing };
         match judge(&stored, &question.wishes, self.now()) {
             Use::Fresh | Use::Stale => CachedCall::Answer(stored),
-            Use::WhileRevalidating | Use::Validate(_) => match conditional(&mut head.headers, &stored) {
-                true => CachedCall::Stale(stored),
-                false => CachedCall::Nothing,
-            },
+            Use::WhileRevalidating | Use::Validate(_) => {
+                if conditional(&mut head.headers, &stored) {
+                    CachedCall::Stale(stored)
+                } else {
+                    CachedCall::Nothing
+                }
+            }
         }
     }
 

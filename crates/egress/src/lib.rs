@@ -242,9 +242,10 @@ impl Egress {
         let policy = self.policy();
         let named = |list: &[String]| list.iter().any(|pattern| matches(pattern, host));
         let forbidden = named(&policy.deny) || !(policy.allow.is_empty() || named(&policy.allow));
-        match forbidden {
-            true => Err(Failure::Denied { address: None, message: format!("calls to {host} are not allowed here") }),
-            false => Ok(()),
+        if forbidden {
+            Err(Failure::Denied { address: None, message: format!("calls to {host} are not allowed here") })
+        } else {
+            Ok(())
         }
     }
 

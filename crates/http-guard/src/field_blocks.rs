@@ -172,9 +172,10 @@ impl FieldBlocks {
         let most = (1 << bits) - 1;
         self.number = u64::from(byte & most);
         self.octets = 0;
-        match byte & most == most {
-            true => self.next = Next::Number(number),
-            false => self.end(number),
+        if byte & most == most {
+            self.next = Next::Number(number)
+        } else {
+            self.end(number)
         }
     }
 
@@ -226,10 +227,10 @@ impl FieldBlocks {
         let is_path = self.is_path && self.next == Next::Value;
         // What enters no table is decoded where that says something.
         let matters = self.enters || is_path || self.next == Next::Name;
-        match self.text.is_huffman {
-            true if matters => piece.iter_mut().for_each(|byte| self.text.decode(byte, is_path)),
-            true => {}
-            false => self.text.plain(piece, is_path),
+        if !self.text.is_huffman {
+            self.text.plain(piece, is_path);
+        } else if matters {
+            piece.iter_mut().for_each(|byte| self.text.decode(byte, is_path));
         }
         self.text.left -= count as u64;
         if self.text.left == 0 {

@@ -8,12 +8,11 @@ use http::HeaderName;
 pub fn is_identity(name: &HeaderName) -> bool {
     let name = name.as_str();
     let plain;
-    let name = match name.contains('_') {
-        true => {
-            plain = name.replace('_', "-");
-            plain.as_str()
-        }
-        false => name,
+    let name = if name.contains('_') {
+        plain = name.replace('_', "-");
+        plain.as_str()
+    } else {
+        name
     };
     if NEVER.contains(&name) {
         return false;

@@ -268,12 +268,11 @@ impl Shared {
         let parts = if established.ntlm { split_ntlm(&established.source) } else { split(&established.source) };
         let (name, realm) = parts.ok_or(Refusal::OddName)?;
         let own;
-        let allowed = match self.settings.realms.is_empty() {
-            true => {
-                own = keytab.realms();
-                &own
-            }
-            false => &self.settings.realms,
+        let allowed = if self.settings.realms.is_empty() {
+            own = keytab.realms();
+            &own
+        } else {
+            &self.settings.realms
         };
         if !allowed.iter().any(|allowed| is_of_realm(&realm, allowed, established.ntlm)) {
             return Err(Refusal::RealmNotAllowed { realm, allowed: allowed.clone() });
@@ -305,9 +304,10 @@ impl Shared {
         let service = target.rsplit_once('@').map_or(target, |(service, _)| service);
         let default = ["HTTP".to_owned()];
         let allowed = if self.settings.services.is_empty() { &default[..] } else { &self.settings.services };
-        match allowed.iter().any(|allowed| is_service(service, allowed)) {
-            true => Ok(()),
-            false => Err(Refusal::ServiceNotAllowed { service: service.into(), allowed: allowed.to_vec() }),
+        if allowed.iter().any(|allowed| is_service(service, allowed)) {
+            Ok(())
+        } else {
+            Err(Refusal::ServiceNotAllowed { service: service.into(), allowed: allowed.to_vec() })
         }
     }
 
@@ -336,9 +336,10 @@ impl Shared {
 
 /// A name that an application can be told.
 fn named(name: String) -> Result<String, Refusal> {
-    match name.is_empty() || name.chars().any(char::is_control) {
-        true => Err(Refusal::OddName),
-        false => Ok(name),
+    if name.is_empty() || name.chars().any(char::is_control) {
+        Err(Refusal::OddName)
+    } else {
+        Ok(name)
     }
 }
 
@@ -352,21 +353,21 @@ fn ticket_of(token: &[u8]) -> Option<Ticket> {
 /// Kerberos' realms have a case. NTLM has the short name of a domain, which is the first label of its realm unless
 /// somebody has chosen another one; then it is allowed by its own name.
 fn is_of_realm(realm: &str, allowed: &str, ntlm: bool) -> bool {
-    match ntlm {
-        false => realm == allowed,
-        true => {
-            let first = allowed.split('.').next().unwrap_or_default();
-            !realm.is_empty() && (realm.eq_ignore_ascii_case(allowed) || realm.eq_ignore_ascii_case(first))
-        }
+    if ntlm {
+        let first = allowed.split('.').next().unwrap_or_default();
+        !realm.is_empty() && (realm.eq_ignore_ascii_case(allowed) || realm.eq_ignore_ascii_case(first))
+    } else {
+        realm == allowed
     }
 }
 
 /// `HTTP` allows every host's, `HTTP/web.example.com` that one's. Active Directory ignores case, so this does.
 fn is_service(service: &str, allowed: &str) -> bool {
     let allowed = allowed.rsplit_once('@').map_or(allowed, |(service, _)| service);
-    match allowed.contains('/') {
-        true => service.eq_ignore_ascii_case(allowed),
-        false => service.split('/').next().is_some_and(|class| class.eq_ignore_ascii_case(allowed)),
+    if allowed.contains('/') {
+        service.eq_ignore_ascii_case(allowed)
+    } else {
+        service.split('/').next().is_some_and(|class| class.eq_ignore_ascii_case(allowed))
     }
 }
 

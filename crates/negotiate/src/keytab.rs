@@ -80,9 +80,10 @@ impl Keytab {
         }
         let bytes = fs::read(path).map_err(unreadable)?;
         let keytab = Keytab::parse(&bytes).map_err(|what| Problem::Malformed(path.into(), what))?;
-        match keytab.entries.is_empty() {
-            true => Err(Problem::Empty(path.into())),
-            false => Ok(keytab),
+        if keytab.entries.is_empty() {
+            Err(Problem::Empty(path.into()))
+        } else {
+            Ok(keytab)
         }
     }
 

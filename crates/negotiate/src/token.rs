@@ -86,22 +86,19 @@ fn spnego(content: &[u8]) -> Option<Token> {
         kerberos |= mechanism == KERBEROS || mechanism == MICROSOFT_KERBEROS;
         ntlm |= mechanism == NTLM;
     }
-    match (kerberos, ntlm) {
-        (true, _) => {
-            let inner = fields.field(2).and_then(|content| Reader(content).expect(0x04));
-            if inner.is_some_and(|token| token.starts_with(NTLM_SIGNATURE)) {
-                return Some(Token::Ntlm);
-            }
-            let ticket = inner.and_then(|token| {
-                let mut reader = Reader(Reader(token).expect(0x60)?);
-                reader.expect(0x06)?;
-                ticket(reader.0)
-            });
-            Some(Token::Kerberos(ticket))
-        }
-        (false, true) => Some(Token::Ntlm),
-        (false, false) => Some(Token::Other),
+    if !kerberos {
+        return Some(if ntlm { Token::Ntlm } else { Token::Other });
     }
+    let inner = fields.field(2).and_then(|content| Reader(content).expect(0x04));
+    if inner.is_some_and(|token| token.starts_with(NTLM_SIGNATURE)) {
+        return Some(Token::Ntlm);
+    }
+    let ticket = inner.and_then(|token| {
+        let mut reader = Reader(Reader(token).expect(0x60)?);
+        reader.expect(0x06)?;
+        ticket(reader.0)
+    });
+    Some(Token::Kerberos(ticket))
 }
 
 /// NegTokenResp. What NTLM sends last comes in one of these.

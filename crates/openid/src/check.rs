@@ -74,13 +74,14 @@ impl Provider {
         let more = metadata.additional_metadata();
         let has_pkce =
             more.code_challenge_methods_supported.as_ref().is_some_and(|all| all.iter().any(|one| one == "S256"));
-        match has_pkce {
-            true => add(Outcome::Good, "pkce", "S256".into()),
-            false => add(
+        if has_pkce {
+            add(Outcome::Good, "pkce", "S256".into())
+        } else {
+            add(
                 Outcome::Warning,
                 "pkce",
                 "the provider does not say that it checks S256; it is sent all the same".into(),
-            ),
+            )
         }
         match (more.end_session_endpoint.is_some(), more.backchannel_logout_supported == Some(true)) {
             (true, true) => add(Outcome::Good, "logout", "from both sides".into()),

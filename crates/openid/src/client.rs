@@ -165,9 +165,10 @@ fn said(response: HttpResponse) -> Result<HttpResponse, ClientError> {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_json = kind.to_ascii_lowercase().starts_with("application/json");
     let is_busy = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-    match is_busy || !status.is_success() && !is_json {
-        true => Err(ClientError(format!("it answers {status}"))),
-        false => Ok(response),
+    if is_busy || !status.is_success() && !is_json {
+        Err(ClientError(format!("it answers {status}")))
+    } else {
+        Ok(response)
     }
 }
 

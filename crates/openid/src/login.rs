@@ -316,9 +316,12 @@ impl Provider {
         )
         .set_allowed_algs(ALGORITHMS)
         .set_time_fn(move || time(now.saturating_sub(LEEWAY)))
-        .set_issue_time_verifier_fn(move |at| match at.timestamp_millis() > (now + LEEWAY) as i64 {
-            true => Err("issued in the future".into()),
-            false => Ok(()),
+        .set_issue_time_verifier_fn(move |at| {
+            if at.timestamp_millis() > (now + LEEWAY) as i64 {
+                Err("issued in the future".into())
+            } else {
+                Ok(())
+            }
         })
         // `check_party` looks at them.
         .set_other_audience_verifier_fn(|_| true);
@@ -364,9 +367,10 @@ impl Provider {
             self.unavailable("its userinfo endpoint does not answer with JSON: signed answers are not read")
         })?;
         // It may be about somebody else (section 5.3.2).
-        match claims.get("sub").and_then(|sub| sub.as_str()) == subject {
-            true => Ok(Some(claims)),
-            false => Err(Error::Token("the userinfo endpoint answers for somebody else".into())),
+        if claims.get("sub").and_then(|sub| sub.as_str()) == subject {
+            Ok(Some(claims))
+        } else {
+            Err(Error::Token("the userinfo endpoint answers for somebody else".into()))
         }
     }
 
@@ -435,9 +439,10 @@ fn explained(error: &ClaimsVerificationError) -> &'static str {
 fn check_beginning(claims: &Claims, now: UnixMillis) -> Result<(), Error> {
     let Some(said) = claims.get("nbf") else { return Ok(()) };
     let latest = (now.saturating_add(LEEWAY) / 1000) as f64;
-    match said.as_f64().is_some_and(|from| from <= latest) {
-        true => Ok(()),
-        false => Err(Error::Token("it is not valid yet (nbf)".into())),
+    if said.as_f64().is_some_and(|from| from <= latest) {
+        Ok(())
+    } else {
+        Err(Error::Token("it is not valid yet (nbf)".into()))
     }
 }
 

@@ -238,9 +238,10 @@ impl Provider {
         // Basic is what a provider has to take if it does not say otherwise (Discovery section 3).
         let methods = discovery.metadata.token_endpoint_auth_methods_supported();
         let takes = |method| methods.is_none_or(|methods| methods.contains(&method));
-        match !takes(CoreClientAuthMethod::ClientSecretBasic) && takes(CoreClientAuthMethod::ClientSecretPost) {
-            true => client.set_auth_type(AuthType::RequestBody),
-            false => client,
+        if !takes(CoreClientAuthMethod::ClientSecretBasic) && takes(CoreClientAuthMethod::ClientSecretPost) {
+            client.set_auth_type(AuthType::RequestBody)
+        } else {
+            client
         }
     }
 }

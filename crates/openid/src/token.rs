@@ -83,9 +83,10 @@ impl SignedToken<'_> {
         if fitting.peek().is_none() {
             return Err(SignatureProblem::UnknownKey);
         }
-        match fitting.any(|key| key.verify_signature(&algorithm, self.signed, &self.signature).is_ok()) {
-            true => Ok(()),
-            false => Err(SignatureProblem::Refused("its signature is wrong")),
+        if fitting.any(|key| key.verify_signature(&algorithm, self.signed, &self.signature).is_ok()) {
+            Ok(())
+        } else {
+            Err(SignatureProblem::Refused("its signature is wrong"))
         }
     }
 }

@@ -80,9 +80,10 @@ fn every_dependency_is_used() {
         let Ok(manifest) = fs::read_to_string(dir.join("Cargo.toml")) else { continue };
         let mut files = Vec::new();
         // `damage` compiles the fuzz targets once more.
-        let folders = match dir.ends_with("damage") {
-            true => ["src", "tests", "../../fuzz/src", "../../fuzz/fuzz_targets"],
-            false => ["src", "tests", "benches", "fuzz_targets"],
+        let folders = if dir.ends_with("damage") {
+            ["src", "tests", "../../fuzz/src", "../../fuzz/fuzz_targets"]
+        } else {
+            ["src", "tests", "benches", "fuzz_targets"]
         };
         for folder in folders.map(|name| dir.join(name)).iter().filter(|folder| folder.is_dir()) {
             sources(folder, &mut files);

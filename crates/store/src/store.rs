@@ -153,10 +153,7 @@ fn environment(
     };
     let mut settings = EnvOpenOptions::new().read_txn_without_tls();
     settings.max_readers(options.max_readers);
-    let flags = match in_use.read_only {
-        false => EnvFlags::NO_SYNC,
-        true => EnvFlags::READ_ONLY | EnvFlags::NO_LOCK,
-    };
+    let flags = if in_use.read_only { EnvFlags::READ_ONLY | EnvFlags::NO_LOCK } else { EnvFlags::NO_SYNC };
     // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that
     // was whole stays whole whatever process dies. After a power failure it is looked at again. Where there are no
     // locks nobody writes.

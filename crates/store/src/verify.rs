@@ -260,12 +260,11 @@ impl Walk<'_> {
             (self.entry)(node.key, None);
             return Ok(());
         }
-        match self.free {
-            true => self.free_pages(node.value),
-            false => {
-                (self.entry)(node.key, Some(node.value));
-                Ok(())
-            }
+        if self.free {
+            self.free_pages(node.value)
+        } else {
+            (self.entry)(node.key, Some(node.value));
+            Ok(())
         }
     }
 

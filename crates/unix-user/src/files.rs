@@ -93,9 +93,10 @@ fn content(file: File, max: u64) -> io::Result<Vec<u8>> {
     if found.len() <= max {
         file.take(max + 1).read_to_end(&mut content)?;
     }
-    match found.len() > max || content.len() as u64 > max {
-        true => wrong(format!("it is larger than {} KB", max >> 10)),
-        false => Ok(content),
+    if found.len() > max || content.len() as u64 > max {
+        wrong(format!("it is larger than {} KB", max >> 10))
+    } else {
+        Ok(content)
     }
 }
 

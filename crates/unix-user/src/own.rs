@@ -109,9 +109,10 @@ fn of_root(folder: &ResolvedPath, path: &Path, options: &OpenOptions) -> io::Res
     let path = folder.join(path.file_name().unwrap_or_default());
     let file = options.clone().create(false).truncate(false).open(path)?;
     let found = file.metadata()?;
-    match found.is_file() && found.uid() == 0 && found.nlink() == 1 {
-        true => Ok(file),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
+    if found.is_file() && found.uid() == 0 && found.nlink() == 1 {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
     }
 }
 

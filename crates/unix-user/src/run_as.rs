@@ -46,9 +46,10 @@ impl RunAs {
 
     /// Who a process runs as that is a part of the process which started us.
     pub fn own() -> RunAs {
-        match is_root() {
-            true => RunAs::Root(None),
-            false => RunAs::Ourselves,
+        if is_root() {
+            RunAs::Root(None)
+        } else {
+            RunAs::Ourselves
         }
     }
 }

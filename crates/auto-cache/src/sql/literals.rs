@@ -35,9 +35,10 @@ fn piece<'a>(rest: &'a str, first: char, before: char, shown: &str) -> (usize, &
             let tag = rest[1..]
                 .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
                 .map_or("", |end| &rest[..end + 2]);
-            match tag.ends_with('$') {
-                true => (until(tag.len(), tag), "?"),
-                false => (1, "$"),
+            if tag.ends_with('$') {
+                (until(tag.len(), tag), "?")
+            } else {
+                (1, "$")
             }
         }
         _ if first.is_ascii_digit() && !is_name(before) && before != '?' => {

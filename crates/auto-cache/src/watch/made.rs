@@ -155,11 +155,13 @@ impl Made {
 
     /// What its request has of a name: `seen` says so for what the front sees.
     pub fn held(&self, name: &Name, seen: impl Fn(&Name) -> Held) -> Held {
-        match (is_hidden(name), self.digests.get(name).map(String::as_str)) {
-            (false, _) => seen(name),
-            (true, None) => Held::Unknown,
-            (true, Some("")) => Held::Absent,
-            (true, Some(digest)) => Held::Present(digest.into()),
+        if !is_hidden(name) {
+            return seen(name);
+        }
+        match self.digests.get(name).map(String::as_str) {
+            None => Held::Unknown,
+            Some("") => Held::Absent,
+            Some(digest) => Held::Present(digest.into()),
         }
     }
 
@@ -206,17 +208,19 @@ pub fn shown(name: &Name) -> String {
 /// `beers#id`, or `beers` if any of its rows count.
 fn words(rows: &Rows) -> String {
     let columns: Vec<_> = rows.conditions.iter().map(|(column, _)| column.as_str()).collect();
-    match columns.is_empty() {
-        true => rows.table.clone(),
-        false => format!("{}#{}", rows.table, columns.join("+")),
+    if columns.is_empty() {
+        rows.table.clone()
+    } else {
+        format!("{}#{}", rows.table, columns.join("+"))
     }
 }
 
 pub fn short(text: &str) -> String {
     let text: String =
         text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MAX_WORDS + 1).collect();
-    match text.chars().count() > MAX_WORDS {
-        true => text.chars().take(MAX_WORDS - 1).chain(['…']).collect(),
-        false => text,
+    if text.chars().count() > MAX_WORDS {
+        text.chars().take(MAX_WORDS - 1).chain(['…']).collect()
+    } else {
+        text
     }
 }

@@ -406,13 +406,12 @@ impl Watch {
                         return Ok(Outcome::Equal);
                     }
                 }
-                let (kept, own) = match page.template == cut.body {
-                    true => (&page.head, &cut.head),
-                    false => (&page.template, &cut.body),
-                };
-                outcome = match is_equal {
-                    true => Outcome::Equal,
-                    false => Outcome::Differs(Difference::between(answer.url, kept, own, answer.now)),
+                let (kept, own) =
+                    if page.template == cut.body { (&page.head, &cut.head) } else { (&page.template, &cut.body) };
+                outcome = if is_equal {
+                    Outcome::Equal
+                } else {
+                    Outcome::Differs(Difference::between(answer.url, kept, own, answer.now))
                 };
             }
         }

@@ -136,9 +136,10 @@ fn without_secrets(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let run = rest.find(|letter| !is_of_token(letter)).unwrap_or(rest.len());
         let (token, after) = rest.split_at(run);
-        match is_secret(token.as_bytes()) {
-            true => shown.push_str(&format!("[{run} characters]")),
-            false => shown.push_str(token),
+        if is_secret(token.as_bytes()) {
+            shown.push_str(&format!("[{run} characters]"))
+        } else {
+            shown.push_str(token)
         }
         rest = after;
         if run == 0 {

@@ -64,13 +64,13 @@ impl Statements {
             self.shapes.clear();
         }
         let fresh;
-        let shape = match sql.len() <= MAX_TEXT {
-            true if self.shapes.contains_key(sql) => &self.shapes[sql],
-            true => self.shapes.entry(sql.to_owned()).or_insert_with(|| understand(sql)),
-            false => {
-                fresh = understand(sql);
-                &fresh
-            }
+        let shape = if sql.len() > MAX_TEXT {
+            fresh = understand(sql);
+            &fresh
+        } else if self.shapes.contains_key(sql) {
+            &self.shapes[sql]
+        } else {
+            self.shapes.entry(sql.to_owned()).or_insert_with(|| understand(sql))
         };
         let Some(schema) = schema else { return without_schema(shape, bound) };
         let generated = generated.map(|(column, value)| (column.as_str(), value.clone()));

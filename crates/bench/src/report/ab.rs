@@ -24,10 +24,8 @@ pub fn text(summary: &Summary, target: &Target, any_length: bool, posted: bool, 
     let lengths = if any_length { 0 } else { summary.other_lengths };
     let failed = summary.failed() + lengths;
     let seconds = summary.seconds.max(1e-6);
-    let length = match any_length {
-        true => "Variable".to_owned(),
-        false => format!("{} bytes", summary.length.unwrap_or_default()),
-    };
+    let length =
+        if any_length { "Variable".to_owned() } else { format!("{} bytes", summary.length.unwrap_or_default()) };
     let mut text = format!("This is paceline bench {}, with ab's report\n\n", env!("CARGO_PKG_VERSION"));
     let _ = writeln!(text, "Benchmarking {} (be patient).....done\n\n", target.host);
     line(&mut text, "Server Software", summary.server.as_deref().unwrap_or_default());
@@ -67,9 +65,10 @@ pub fn text(summary: &Summary, target: &Target, any_length: bool, posted: bool, 
         let sent = summary.sent as f64 / 1024.0 / seconds;
         let _ = writeln!(text, "{:24}{sent:.2} kb/s sent\n{:24}{:.2} kb/s total", "", "", sent + received);
     }
-    match tables.deviation {
-        true => connection_times(&mut text, &summary.table),
-        false => simple_times(&mut text, &summary.table),
+    if tables.deviation {
+        connection_times(&mut text, &summary.table)
+    } else {
+        simple_times(&mut text, &summary.table)
     }
     if tables.percentages {
         percentages(&mut text, summary);

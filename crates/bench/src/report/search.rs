@@ -10,9 +10,10 @@ use crate::search::Step;
 pub fn text(url: &str, limit: Duration, steps: &[Step]) -> String {
     let limit = millis(limit.as_secs_f64() * 1000.0);
     let best = steps.iter().filter(|step| step.is_within).map(|step| step.rate).fold(0.0, f64::max);
-    let mut text = match best > 0.0 {
-        true => format!("{url}: {} requests/s are the most with p99 <= {limit}\n\n", number(best.floor())),
-        false => format!("{url}: p99 is above {limit}, or requests fail, at each rate that was tried\n\n"),
+    let mut text = if best > 0.0 {
+        format!("{url}: {} requests/s are the most with p99 <= {limit}\n\n", number(best.floor()))
+    } else {
+        format!("{url}: p99 is above {limit}, or requests fail, at each rate that was tried\n\n")
     };
     let _ = writeln!(text, "  {:>12}{:>12}{:>12}{:>10}", "requests/s", "answered", "p99", "failed");
     let mut sorted = steps.to_vec();

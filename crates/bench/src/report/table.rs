@@ -38,10 +38,12 @@ pub fn text(summary: &Summary, style: Style) -> String {
 
 fn figures(text: &mut String, summary: &Summary, width: usize) {
     let ok = summary.answers - summary.not_2xx();
-    let all_ok = match ok == summary.answers {
-        _ if summary.answers == 0 => String::new(),
-        true => ", all 2xx".to_owned(),
-        false => format!(", {} are 2xx", number(ok as f64)),
+    let all_ok = if summary.answers == 0 {
+        String::new()
+    } else if ok == summary.answers {
+        ", all 2xx".to_owned()
+    } else {
+        format!(", {} are 2xx", number(ok as f64))
     };
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<14}{value}");
@@ -161,11 +163,10 @@ fn bar(shares: &Shares, width: usize, color: bool) -> String {
     let mut bar = String::new();
     for run in cells.chunk_by(|one, other| one == other) {
         let letters: String = run.iter().map(|part| letter(*part)).collect();
-        match color {
-            true => {
-                let _ = write!(bar, "\x1b[48;5;{}m\x1b[38;5;16m{letters}\x1b[0m", self::color(run[0]));
-            }
-            false => bar.push_str(&letters),
+        if color {
+            let _ = write!(bar, "\x1b[48;5;{}m\x1b[38;5;16m{letters}\x1b[0m", self::color(run[0]));
+        } else {
+            bar.push_str(&letters)
         }
     }
     bar

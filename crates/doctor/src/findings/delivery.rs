@@ -206,19 +206,20 @@ fn uncompressed_page(observations: &Observations, look: &Look) -> Option<Weighed
     }
     let kind = header(&look.most(bytes).headers, "content-type").unwrap_or("without a type").to_string();
     let size = units::bytes(mean as u64);
-    let (sentence, fix) = match is_on {
-        false => (
-            format!("{size} of text are sent without compression"),
-            server_setting(observations, "compress", "true", "compression in the server"),
-        ),
-        true => (
+    let (sentence, fix) = if is_on {
+        (
             format!("{size} of text are sent without compression, because their type is {kind}"),
             shown(
                 "",
                 "a type that is compressed, as text/plain, text/csv or application/json",
                 "which types its readers understand only its author knows",
             ),
-        ),
+        )
+    } else {
+        (
+            format!("{size} of text are sent without compression"),
+            server_setting(observations, "compress", "true", "compression in the server"),
+        )
     };
     let candidate = of(look.route, Kind::UncompressedPages, sentence, fix, Trial::Compression);
     let (ceiling_us, short) = (line_us(mean * COMPRESSED_PART), "compression".into());
@@ -273,9 +274,10 @@ fn unfingerprinted_assets(observations: &Observations) -> Option<WeighedCandidat
         units::figures(asked_again.len() as u64, "file", "files"),
         asked_again.iter().max_by_key(|asset| asset.bytes).map_or("", |asset| &asset.path)
     );
-    let line = match observations.rails.is_empty() {
-        false => "config.assets.digest = true, and rails assets:precompile",
-        true => "names with a digest, as app-3f2a9c01.css",
+    let line = if observations.rails.is_empty() {
+        "names with a digest, as app-3f2a9c01.css"
+    } else {
+        "config.assets.digest = true, and rails assets:precompile"
     };
     let fix = shown("", line, "the pages must link to the new names");
     let trial = Trial::Computed { gain_us, why: format!("for each further page, {OVER_A_LINE}") };

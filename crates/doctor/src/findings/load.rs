@@ -176,9 +176,10 @@ fn too_many_threads(observations: &Observations) -> Option<WeighedCandidate> {
 }
 
 fn load_fix(observations: &Observations, from: Load, to: Load) -> (crate::candidate::Fix, String) {
-    let (key, before, after) = match from.threads == to.threads {
-        true => ("workers", from.workers, to.workers),
-        false => ("threads", from.threads, to.threads),
+    let (key, before, after) = if from.threads == to.threads {
+        ("workers", from.workers, to.workers)
+    } else {
+        ("threads", from.threads, to.threads)
     };
     let elsewhere = match key {
         "threads" => format!("threads {after}, {after}"),

@@ -44,13 +44,12 @@ fn builder(observations: &Observations, look: &Look) -> Option<WeighedCandidate>
         return None;
     }
     let xml = look.most(xml_us).evidence.xml.as_ref()?;
-    let fix = match observations.rails.is_empty() {
-        true => startup_lines(observations, &["require \"paceline/xml\"", "Paceline::XML.replace_builder!"]),
-        false => {
-            let line = "config.paceline.xml = true";
-            let edit = Edit::Configure { setting: "config.paceline.xml".into(), line: line.into(), gem: true };
-            Fix { file: "config/application.rb".into(), line: line.into(), edit }
-        }
+    let fix = if observations.rails.is_empty() {
+        startup_lines(observations, &["require \"paceline/xml\"", "Paceline::XML.replace_builder!"])
+    } else {
+        let line = "config.paceline.xml = true";
+        let edit = Edit::Configure { setting: "config.paceline.xml".into(), line: line.into(), gem: true };
+        Fix { file: "config/application.rb".into(), line: line.into(), edit }
     };
     let sentence = format!("Builder writes {} in Ruby", units::figures(xml.tags, "tag", "tags"));
     let candidate = of(look.route, Kind::BuilderXml, sentence, fix, patch(Patch::named("xml")));
@@ -83,9 +82,10 @@ fn loop_us(view: &View, evidence: &Evidence) -> f64 {
     let calls: f64 = calls.map(|calls| calls.connect_us + calls.tls_us + calls.wait_us).sum();
     let xml = evidence.xml.as_ref().filter(|xml| is_within(&xml.at, 0)).map_or(0.0, |xml| xml.us);
     let own_us = view.own_us - queries - calls - xml;
-    match view.count >= LOOP && own_us >= view.count as f64 * EACH_US {
-        true => own_us,
-        false => 0.0,
+    if view.count >= LOOP && own_us >= view.count as f64 * EACH_US {
+        own_us
+    } else {
+        0.0
     }
 }
 

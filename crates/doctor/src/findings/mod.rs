@@ -80,9 +80,10 @@ fn merged(found: Vec<WeighedCandidate>) -> Vec<WeighedCandidate> {
     ordered.sort_by(|one, other| other.weight.total_cmp(&one.weight));
     for found in ordered {
         let is_everywhere = matches!(found.candidate.kind, Kind::FileSessions | Kind::LargeSession);
-        let trial = match is_everywhere {
-            true => String::new(),
-            false => serde_json::to_string(&found.candidate.trial).unwrap_or_default(),
+        let trial = if is_everywhere {
+            String::new()
+        } else {
+            serde_json::to_string(&found.candidate.trial).unwrap_or_default()
         };
         let key = (found.candidate.kind, found.candidate.fix.line.clone(), trial);
         match places.get(&key).and_then(|place| all.get_mut(*place)) {
@@ -184,9 +185,10 @@ fn shown(file: &str, line: impl Into<String>, why: &str) -> Fix {
 /// Lines that run when the application starts: an initializer of Rails, or the top of config.ru. The last one is the
 /// one that is shown.
 fn startup_lines(observations: &Observations, lines: &[&str]) -> Fix {
-    let (file, place) = match is_rails(observations) {
-        true => ("config/initializers/paceline.rb", Place::End),
-        false => ("config.ru", Place::Top),
+    let (file, place) = if is_rails(observations) {
+        ("config/initializers/paceline.rb", Place::End)
+    } else {
+        ("config.ru", Place::Top)
     };
     Fix {
         file: file.into(),

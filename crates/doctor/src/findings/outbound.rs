@@ -96,8 +96,8 @@ fn serial_calls(observations: &Observations, look: &Look) -> Option<WeighedCandi
     // Where the application does not use it yet, the line works as it stands.
     let require = if observations.facts.http == "paceline" { "" } else { "require \"paceline/http\"; " };
     let at_once = format!("{require}Paceline::HTTP.all {{ |calls| urls.each {{ |url| calls.get(url) }} }}");
-    let (sentence, line, short) = match identical * 2 >= calls {
-        true => (
+    let (sentence, line, short) = if identical * 2 >= calls {
+        (
             format!(
                 "{} of {} calls ask {} for what an earlier one has already brought",
                 identical,
@@ -106,12 +106,13 @@ fn serial_calls(observations: &Observations, look: &Look) -> Option<WeighedCandi
             ),
             "@answers ||= {}; @answers[url] ||= get(url)".to_owned(),
             format!("{identical} repeated calls"),
-        ),
-        false => (
+        )
+    } else {
+        (
             format!("{} calls wait for each other, and none may need another's answer", units::grouped(calls)),
             at_once,
             format!("{} of {calls} calls", calls - 1),
-        ),
+        )
     };
     let fix = shown("", line, "whether a call needs another's answer only its author knows");
     let trial = Trial::WhatIf { trial: vec![Patch::named("parallel_outbound")] };

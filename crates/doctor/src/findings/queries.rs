@@ -184,9 +184,10 @@ fn underscored(class: &str) -> String {
 fn shortened(shape: &str) -> String {
     const LETTERS: usize = 120;
     let plain = shape.replace(['"', '`'], "");
-    match plain.chars().count() > LETTERS {
-        true => plain.chars().take(LETTERS).chain(['…']).collect(),
-        false => plain,
+    if plain.chars().count() > LETTERS {
+        plain.chars().take(LETTERS).chain(['…']).collect()
+    } else {
+        plain
     }
 }
 
@@ -225,29 +226,29 @@ fn missing_index(
         [one] => format!(":{one}"),
         several => format!("[{}]", several.iter().map(|column| format!(":{column}")).collect::<Vec<_>>().join(", ")),
     };
-    let fix = match observations.rails.is_empty() {
-        false => Fix {
-            file: "db/migrate".into(),
-            line: format!("add_index :{table}, {names}{}", if is_copied { "" } else { ", algorithm: :concurrently" }),
-            edit: Edit::Migration { table: table.into(), columns: columns.to_vec(), concurrently: !is_copied },
-        },
-        true => shown(
+    let fix = if observations.rails.is_empty() {
+        shown(
             "",
             format!("CREATE INDEX {}ON {table} ({})", if is_copied { "" } else { "CONCURRENTLY " }, columns.join(", ")),
             "the application has no migrations of Rails",
-        ),
+        )
+    } else {
+        Fix {
+            file: "db/migrate".into(),
+            line: format!("add_index :{table}, {names}{}", if is_copied { "" } else { ", algorithm: :concurrently" }),
+            edit: Edit::Migration { table: table.into(), columns: columns.to_vec(), concurrently: !is_copied },
+        }
     };
-    let trial = match is_copied {
-        true => Trial::Patch {
+    let trial = if is_copied {
+        Trial::Patch {
             trial: vec![Patch::named("index").with("table", table).with("columns", columns.to_vec())],
             control: vec![Patch::named("database_copy")],
             deliver: Deliver::Gathered,
-        },
-        // No index is made on a database that others use: what if there were nothing left to read?
-        false => {
-            let patch = Patch::named("free_sql").with("shapes", scanning(observations, is_this)).with("all", true);
-            Trial::WhatIf { trial: vec![patch] }
         }
+    } else {
+        // No index is made on a database that others use: what if there were nothing left to read?
+        let patch = Patch::named("free_sql").with("shapes", scanning(observations, is_this)).with("all", true);
+        Trial::WhatIf { trial: vec![patch] }
     };
     let sentence = format!("{}: {}", reading(scan), shortened(&sql.shape));
     let candidate = of(look.route, Kind::MissingIndex, sentence, fix, trial);

@@ -36,9 +36,10 @@ pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate
 pub(super) fn mean_of(observations: &Observations, of: impl Fn(&Look) -> f64) -> f64 {
     let looks = Look::all(observations);
     let shares: f64 = looks.iter().map(|look| look.route.share).sum();
-    match shares > 0.0 {
-        true => looks.iter().map(|look| of(look) * look.route.share).sum::<f64>() / shares,
-        false => looks.iter().map(of).sum::<f64>() / looks.len().max(1) as f64,
+    if shares > 0.0 {
+        looks.iter().map(|look| of(look) * look.route.share).sum::<f64>() / shares
+    } else {
+        looks.iter().map(of).sum::<f64>() / looks.len().max(1) as f64
     }
 }
 
@@ -54,9 +55,10 @@ fn code_loading(observations: &Observations) -> Vec<WeighedCandidate> {
     }
     let untried = |why: &str| Trial::Untried { why: why.into() };
     if observations.facts.cache_classes == Some(false) {
-        let line = match version(&observations.rails) >= (7, 1) {
-            true => ("config.enable_reloading", "config.enable_reloading = false"),
-            false => ("config.cache_classes", "config.cache_classes = true"),
+        let line = if version(&observations.rails) >= (7, 1) {
+            ("config.enable_reloading", "config.enable_reloading = false")
+        } else {
+            ("config.cache_classes", "config.cache_classes = true")
         };
         let fix = environment_line(observations, line.0, line.1);
         let sentence = "production looks for changed files before each request, and loads code again".into();
@@ -111,9 +113,12 @@ fn garbage(observations: &Observations) -> Option<WeighedCandidate> {
     let wall_us = mean_of(observations, |look| look.wall_us);
     // A collection comes once in several requests: the median of one hides it, and the observed replay has it by chance.
     let count: usize = observations.routes.iter().map(|route| route.requests.len()).sum();
-    let observed = |request: &ObservedRequest| match count >= MANY_REQUESTS {
-        true => request.evidence.gc.as_ref().map_or(0.0, |gc| gc.us),
-        false => 0.0,
+    let observed = |request: &ObservedRequest| {
+        if count >= MANY_REQUESTS {
+            request.evidence.gc.as_ref().map_or(0.0, |gc| gc.us)
+        } else {
+            0.0
+        }
     };
     let gc_us = mean_of(observations, |look| super::mean(look.route, |request| request.gc_us).max(look.mean(observed)));
     let gc_us = gc_us.max(wall_us * live_part(observations));

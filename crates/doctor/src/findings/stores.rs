@@ -134,21 +134,17 @@ fn file_sessions(observations: &Observations, look: &Look) -> Option<WeighedCand
     let sentence = format!(
         "{store} reads and writes a file for each request with a session; with another store visitors sign in once more"
     );
-    let fix = match observations.rails.is_empty() {
-        false => {
-            let line = "Rails.application.config.session_store :paceline_store, store: \"storage/sessions.paceline\"";
-            let edit = Edit::Configure {
-                setting: "Rails.application.config.session_store".into(),
-                line: line.into(),
-                gem: true,
-            };
-            Fix { file: "config/initializers/session_store.rb".into(), line: line.into(), edit }
-        }
-        true => shown(
+    let fix = if observations.rails.is_empty() {
+        shown(
             "config.ru",
             "use Rack::Session::Paceline, store: \"data/sessions.paceline\"",
             "it takes the place of the other session store, with its options",
-        ),
+        )
+    } else {
+        let line = "Rails.application.config.session_store :paceline_store, store: \"storage/sessions.paceline\"";
+        let edit =
+            Edit::Configure { setting: "Rails.application.config.session_store".into(), line: line.into(), gem: true };
+        Fix { file: "config/initializers/session_store.rb".into(), line: line.into(), edit }
     };
     let trial =
         Trial::Patch { trial: vec![Patch::named("session_store")], control: Vec::new(), deliver: Deliver::Gathered };
@@ -178,15 +174,14 @@ fn large_session(observations: &Observations, look: &Look) -> Option<WeighedCand
         }
         () => return None,
     };
-    let fix = match observations.rails.is_empty() {
-        false => shown(
+    let fix = if observations.rails.is_empty() {
+        shown("", "session[:id] = record.id instead of the record", "which values are needed only its author knows")
+    } else {
+        shown(
             "config/initializers/session_store.rb",
             "Rails.application.config.session_store :paceline_store, store: \"storage/sessions.paceline\"",
             "or keep less in the session; which, only its author knows",
-        ),
-        true => {
-            shown("", "session[:id] = record.id instead of the record", "which values are needed only its author knows")
-        }
+        )
     };
     let gain_us = sent as f64 / LINE_BYTES * 1e6;
     let trial = Trial::Computed { gain_us, why: "sending it, over a line of 8 Mbit/s".into() };

@@ -89,13 +89,14 @@ fn mail(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
             count => format!("{} mails are", units::grouped(count)),
         }
     );
-    let fix = match is_rails(observations) {
-        true => Fix {
+    let fix = if is_rails(observations) {
+        Fix {
             file: mail.at.split(':').next().unwrap_or_default().into(),
             line: "deliver_later instead of deliver_now".into(),
             edit: Edit::Shown { why: "it needs a queue adapter that runs jobs outside of requests".into() },
-        },
-        false => shown("", "send mail from a thread or a job", "it is a change of the application's own code"),
+        }
+    } else {
+        shown("", "send mail from a thread or a job", "it is a change of the application's own code")
     };
     let candidate = of(look.route, Kind::SyncMail, sentence, fix, patch(Patch::named("async_mail")));
     let ceiling_us = look.mean(us);

@@ -184,9 +184,10 @@ fn backwards(trace: &[Vec<isize>], place: impl Fn(isize) -> usize, end: (isize, 
         let from_row = reached[place(from)];
         let from_column = from_row - from;
         let at = (span.a.start + from_row as usize, span.b.start + from_column as usize);
-        found.push(match down {
-            true => Span { a: at.0..at.0, b: at.1..at.1 + 1 },
-            false => Span { a: at.0..at.0 + 1, b: at.1..at.1 },
+        found.push(if down {
+            Span { a: at.0..at.0, b: at.1..at.1 + 1 }
+        } else {
+            Span { a: at.0..at.0 + 1, b: at.1..at.1 }
         });
         (row, column) = (from_row, from_column);
     }

@@ -89,9 +89,10 @@ fn shown(bytes: &[u8]) -> String {
 fn line(text: &str) -> String {
     let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain: String = folded.chars().filter(|letter| !letter.is_control()).collect();
-    match plain.chars().count() > IN_LINE {
-        true => plain.chars().take(IN_LINE).chain(['…']).collect(),
-        false => plain,
+    if plain.chars().count() > IN_LINE {
+        plain.chars().take(IN_LINE).chain(['…']).collect()
+    } else {
+        plain
     }
 }
 
@@ -113,12 +114,12 @@ impl fmt::Display for Difference {
         }
         let Some(change) = self.body.first() else { return write!(formatter, "nothing differs") };
         let place = units::grouped(change.offset as u64);
-        match (change.control.is_empty(), change.trial.is_empty()) {
-            (false, false) => {
-                write!(formatter, "{} became {} at byte {place}", line(&change.control), line(&change.trial))
-            }
-            (false, true) => write!(formatter, "{} is missing at byte {place}", line(&change.control)),
-            _ => write!(formatter, "{} is new at byte {place}", line(&change.trial)),
+        if change.control.is_empty() {
+            write!(formatter, "{} is new at byte {place}", line(&change.trial))
+        } else if change.trial.is_empty() {
+            write!(formatter, "{} is missing at byte {place}", line(&change.control))
+        } else {
+            write!(formatter, "{} became {} at byte {place}", line(&change.control), line(&change.trial))
         }
     }
 }

@@ -260,9 +260,10 @@ impl Shape {
         let (pieces, bytes) = (range.len(), tokens.bytes(range.start, range.end).len());
         let mut shape = Shape { is_known: true, pieces: (pieces, pieces), bytes: (bytes, bytes), ..Shape::default() };
         for piece in range.clone().map(|at| tokens.get(at)) {
-            match is_value(piece) {
-                true => shape.letters |= piece.iter().map(|byte| letter(*byte)).fold(0, |all, one| all | one),
-                false => shape.signs[usize::from(piece[0] >> 6)] |= 1 << (piece[0] & 63),
+            if is_value(piece) {
+                shape.letters |= piece.iter().map(|byte| letter(*byte)).fold(0, |all, one| all | one)
+            } else {
+                shape.signs[usize::from(piece[0] >> 6)] |= 1 << (piece[0] & 63)
             }
         }
         shape
@@ -319,10 +320,12 @@ impl Shape {
     /// Base64 does not use all of its signs in each value, and numbers have a point at times.
     fn allowed(&self) -> u8 {
         let is_mixed = self.letters & LOWER != 0 && self.letters & UPPER != 0;
-        match is_mixed && self.bytes.1 >= 8 {
-            true => self.letters | DIGIT | MARK,
-            false if self.letters & DIGIT != 0 => self.letters | MARK,
-            false => self.letters,
+        if is_mixed && self.bytes.1 >= 8 {
+            self.letters | DIGIT | MARK
+        } else if self.letters & DIGIT != 0 {
+            self.letters | MARK
+        } else {
+            self.letters
         }
     }
 }

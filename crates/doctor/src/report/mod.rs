@@ -210,14 +210,13 @@ fn ordered(mut verdicts: Vec<Verdict>) -> Vec<Verdict> {
         let one = &verdicts[index];
         let subject = &one.candidate.subject;
         let is_tried_later = |later: &&Verdict| !is_bound(later) && later.candidate.subject == *subject;
-        match is_bound(one) && !subject.is_empty() && verdicts[index + 1..].iter().any(|later| is_tried_later(&later)) {
-            true => behind.push(one.clone()),
-            false => {
-                all.push(one.clone());
-                let (follow, rest) = behind.into_iter().partition(|first| first.candidate.subject == *subject);
-                all.extend::<Vec<Verdict>>(follow);
-                behind = rest;
-            }
+        if is_bound(one) && !subject.is_empty() && verdicts[index + 1..].iter().any(|later| is_tried_later(&later)) {
+            behind.push(one.clone())
+        } else {
+            all.push(one.clone());
+            let (follow, rest) = behind.into_iter().partition(|first| first.candidate.subject == *subject);
+            all.extend::<Vec<Verdict>>(follow);
+            behind = rest;
         }
     }
     all.extend(behind);

@@ -48,10 +48,10 @@ fn spent(report: &Report) -> Vec<String> {
 fn held(sample: &Sample) -> Vec<String> {
     let mut lines = Vec::new();
     if !sample.programs.is_empty() {
-        let named = sample.programs.iter().map(|(name, at)| match at.is_empty() {
-            true => name.clone(),
-            false => format!("{name} ({at})"),
-        });
+        let named = sample
+            .programs
+            .iter()
+            .map(|(name, at)| if at.is_empty() { name.clone() } else { format!("{name} ({at})") });
         lines.push(format!("programs that requests have started: {}", named.collect::<Vec<_>>().join(", ")));
     }
     let words = |what: &String| match what.as_str() {
@@ -108,14 +108,13 @@ fn block(advice: &Advice, width: usize) -> Vec<String> {
         Edit::Shown { .. } => String::new(),
         _ => format!("paceline doctor apply {}", advice.number),
     };
-    match command.is_empty() || fix.chars().count() + command.len() + 3 > WIDTH {
-        true => {
-            lines.push(fix);
-            if !command.is_empty() {
-                lines.push(format!("{command:>WIDTH$}"));
-            }
+    if command.is_empty() || fix.chars().count() + command.len() + 3 > WIDTH {
+        lines.push(fix);
+        if !command.is_empty() {
+            lines.push(format!("{command:>WIDTH$}"));
         }
-        false => lines.push(format!("{fix}{command:>space$}", space = WIDTH - fix.chars().count())),
+    } else {
+        lines.push(format!("{fix}{command:>space$}", space = WIDTH - fix.chars().count()))
     }
     lines
 }
@@ -135,9 +134,10 @@ fn first_line(verdict: &Verdict, width: usize) -> String {
 fn routes(verdict: &Verdict) -> String {
     let measured: Vec<&str> =
         verdict.gains.iter().filter(|gain| gain.gain_us > 0.0).map(|gain| gain.route.as_str()).collect();
-    let names = match measured.is_empty() || measured == [""] {
-        true => verdict.candidate.routes.iter().map(String::as_str).collect(),
-        false => measured,
+    let names = if measured.is_empty() || measured == [""] {
+        verdict.candidate.routes.iter().map(String::as_str).collect()
+    } else {
+        measured
     };
     match names.as_slice() {
         _ if verdict.candidate.routes.is_empty() => "all pages".into(),
@@ -226,9 +226,10 @@ fn brief(verdict: &Verdict, nth: usize, gain: &Gain) -> String {
 
 fn fix_of(verdict: &Verdict) -> String {
     let fix = &verdict.candidate.fix;
-    match fix.file.is_empty() || matches!(fix.edit, Edit::Migration { .. }) {
-        true => fix.line.clone(),
-        false => format!("{}:  {}", fix.file, fix.line),
+    if fix.file.is_empty() || matches!(fix.edit, Edit::Migration { .. }) {
+        fix.line.clone()
+    } else {
+        format!("{}:  {}", fix.file, fix.line)
     }
 }
 
@@ -238,9 +239,10 @@ fn rejected(report: &Report) -> Vec<String> {
         _ => None,
     };
     let all: Vec<String> = report.others.iter().filter_map(of).collect();
-    match all.is_empty() {
-        true => Vec::new(),
-        false => hanging(&format!("looked at, not worth it: {}", all.join("; "))),
+    if all.is_empty() {
+        Vec::new()
+    } else {
+        hanging(&format!("looked at, not worth it: {}", all.join("; ")))
     }
 }
 
@@ -250,9 +252,10 @@ fn failed(report: &Report) -> Vec<String> {
         _ => None,
     };
     let all: Vec<String> = report.others.iter().filter_map(of).collect();
-    match all.is_empty() {
-        true => Vec::new(),
-        false => hanging(&format!("could not be tried: {}", all.join("; "))),
+    if all.is_empty() {
+        Vec::new()
+    } else {
+        hanging(&format!("could not be tried: {}", all.join("; ")))
     }
 }
 
@@ -284,9 +287,10 @@ fn brief_write(what: &str) -> String {
     let plain: String = what.chars().filter(|letter| !matches!(letter, '"' | '`') && !letter.is_control()).collect();
     let start = plain.split(" (").next().unwrap_or(&plain);
     let start = start.split(" SET ").next().unwrap_or(start);
-    match start.chars().count() > LETTERS {
-        true => start.chars().take(LETTERS).chain(['…']).collect(),
-        false => start.to_string(),
+    if start.chars().count() > LETTERS {
+        start.chars().take(LETTERS).chain(['…']).collect()
+    } else {
+        start.to_string()
     }
 }
 

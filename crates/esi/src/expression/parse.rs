@@ -43,9 +43,10 @@ impl Parser<'_> {
     }
 
     fn condition(&self, node: Node, at: usize) -> Result<Node, ExpressionError> {
-        match node.is_condition() {
-            true => Ok(node),
-            false => Err(ExpressionError { reason: "a literal alone is neither true nor false", at }),
+        if node.is_condition() {
+            Ok(node)
+        } else {
+            Err(ExpressionError { reason: "a literal alone is neither true nor false", at })
         }
     }
 

@@ -124,9 +124,10 @@ impl Chunked {
 
     fn extension(&mut self, then: Place) -> Result<Place, Refusal> {
         self.extensions += 1;
-        match self.extensions > EXTENSIONS {
-            true => Err(Refusal::bad("The chunk extensions are too large")),
-            false => Ok(then),
+        if self.extensions > EXTENSIONS {
+            Err(Refusal::bad("The chunk extensions are too large"))
+        } else {
+            Ok(then)
         }
     }
 

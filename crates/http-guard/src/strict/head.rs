@@ -118,9 +118,10 @@ impl HeadScan {
 
     /// RFC 9112 section 2.2: "SHOULD ignore at least one empty line (CRLF) received prior to the request-line".
     fn empty_line(&mut self) -> Result<(), Refusal> {
-        match std::mem::replace(&mut self.skipped_empty_line, true) {
-            false => Ok(()),
-            true => Err(Refusal::bad("More than one empty line comes before the request")),
+        if std::mem::replace(&mut self.skipped_empty_line, true) {
+            Err(Refusal::bad("More than one empty line comes before the request"))
+        } else {
+            Ok(())
         }
     }
 
@@ -236,9 +237,10 @@ pub fn percent_encode(text: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut encoded = Vec::with_capacity(text.len() + 2 * bytes::count_raw(text));
     for byte in text {
-        match byte.is_ascii() {
-            true => encoded.push(*byte),
-            false => encoded.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]),
+        if byte.is_ascii() {
+            encoded.push(*byte)
+        } else {
+            encoded.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
         }
     }
     encoded

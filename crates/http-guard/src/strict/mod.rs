@@ -169,9 +169,10 @@ impl Follower {
     }
 
     fn after_message(&self) -> State {
-        match self.upgrade {
-            true => State::Undecided,
-            false => State::Head(HeadScan::default()),
+        if self.upgrade {
+            State::Undecided
+        } else {
+            State::Head(HeadScan::default())
         }
     }
 

@@ -57,9 +57,10 @@ fn scheme_of(target: &[u8]) -> Option<usize> {
 
 /// A Host field, or the authority of HTTP/2.
 pub fn check_host(host: &[u8]) -> Result<(), Refusal> {
-    match is_host(host) {
-        true => Ok(()),
-        false => Err(Refusal::bad("The Host field is not valid")),
+    if is_host(host) {
+        Ok(())
+    } else {
+        Err(Refusal::bad("The Host field is not valid"))
     }
 }
 

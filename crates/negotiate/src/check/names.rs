@@ -91,10 +91,11 @@ fn resolve(host: &str) -> Result<Resolved, String> {
     }
     // SAFETY: the call succeeded, so that its first result is there until it is freed below.
     let first = unsafe { &*found };
-    let canonical = match first.ai_canonname.is_null() {
-        true => host.to_owned(),
+    let canonical = if first.ai_canonname.is_null() {
+        host.to_owned()
+    } else {
         // SAFETY: a canonical name is a text that ends with a zero, and lives as long as the result.
-        false => unsafe { CStr::from_ptr(first.ai_canonname) }.to_string_lossy().into_owned(),
+        unsafe { CStr::from_ptr(first.ai_canonname) }.to_string_lossy().into_owned()
     };
     let mut buffer = [0 as c_char; 1025];
     // SAFETY: the address is the result's, with its length; the buffer is as long as is said, and no service is asked.

@@ -171,9 +171,10 @@ impl SiteCache {
         if let Some(stored) = wanted.stored.clone().filter(|_| not_modified) {
             return self.still_good(wanted, head, &stored, parts, asked, leading);
         }
-        let decided = match wanted.storable && head.method != Method::HEAD {
-            true => self.decide(wanted, head, &parts, asked).and_then(|decided| self.fits(decided, &parts, &body)),
-            false => Err(wanted.status.reason.unwrap_or(Reason::Method)),
+        let decided = if wanted.storable && head.method != Method::HEAD {
+            self.decide(wanted, head, &parts, asked).and_then(|decided| self.fits(decided, &parts, &body))
+        } else {
+            Err(wanted.status.reason.unwrap_or(Reason::Method))
         };
         let storable = match decided {
             Ok(mut storable) => {
@@ -433,10 +434,8 @@ impl SiteCache {
             Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
         });
         // Those who can't have it need not wait for its body.
-        let (landing, landed) = match is_for_others(&head_of_it) {
-            true => (Some(leading.take()), None),
-            false => (None, Some(leading.take())),
-        };
+        let (landing, landed) =
+            if is_for_others(&head_of_it) { (Some(leading.take()), None) } else { (None, Some(leading.take())) };
         let shared = SharedBody::start(body, self.settings.object, completed, move || drop(landing));
         let reader = shared.reader();
         self.offer(wanted, head_of_it, key, Some(shared));

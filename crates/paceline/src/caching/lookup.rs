@@ -225,11 +225,13 @@ impl SiteCache {
 
     /// The directives of a request that are obeyed.
     fn wishes(&self, head: &Parts, rule: Option<&Rule>) -> RequestDirectives {
-        match head.headers.contains_key(header::CACHE_CONTROL) || head.headers.contains_key(header::PRAGMA) {
+        if !head.headers.contains_key(header::CACHE_CONTROL) && !head.headers.contains_key(header::PRAGMA) {
+            RequestDirectives::default()
+        } else if self.settings.obey_requests && rule.is_none() {
+            RequestDirectives::of(&head.headers)
+        } else {
             // A page that an owner keeps against the app's word is kept against the visitor's, too.
-            true if self.settings.obey_requests && rule.is_none() => RequestDirectives::of(&head.headers),
-            true => RequestDirectives { no_store: false, ..RequestDirectives::default() },
-            false => RequestDirectives::default(),
+            RequestDirectives { no_store: false, ..RequestDirectives::default() }
         }
     }
 
@@ -266,9 +268,10 @@ impl SiteCache {
         }
         self.end_with_page(asked.primary, &mut response);
         response.extensions_mut().insert(status);
-        match is_stale {
-            true => StoredUse::AnswersStale(response),
-            false => StoredUse::Answers(response),
+        if is_stale {
+            StoredUse::AnswersStale(response)
+        } else {
+            StoredUse::Answers(response)
         }
     }
 

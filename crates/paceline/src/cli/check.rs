@@ -135,9 +135,10 @@ fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), String> {
     let hosts = if site.hosts.is_empty() { "every host".into() } else { site.hosts.join(" ") };
     if let Some(upstream) = &site.upstream {
         let public = site.root.join(&site.public);
-        let files = match site.static_files && public.is_dir() {
-            true => format!(", files in {}", public.display()),
-            false => String::new(),
+        let files = if site.static_files && public.is_dir() {
+            format!(", files in {}", public.display())
+        } else {
+            String::new()
         };
         return Ok((format!("site    {}: {upstream}{files}, for {hosts}\n", site.name), None));
     }
@@ -160,9 +161,10 @@ fn shown(listening: &Listening) -> String {
 
 /// As many as there are to be: 2, or 1 to 4.
 fn workers(site: &SiteConfig) -> String {
-    match site.workers_max > site.workers {
-        true => format!("{} to {}", site.workers, site.workers_max),
-        false => site.workers.to_string(),
+    if site.workers_max > site.workers {
+        format!("{} to {}", site.workers, site.workers_max)
+    } else {
+        site.workers.to_string()
     }
 }
 

@@ -144,9 +144,10 @@ fn exit(end: CliExit) -> ExitCode {
         CliExit::Wrong(lines) => {
             for line in lines {
                 // A report has its own heading.
-                match line.trim_end().contains('\n') {
-                    true => eprintln!("{}", line.trim_end()),
-                    false => eprintln!("paceline: {line}"),
+                if line.trim_end().contains('\n') {
+                    eprintln!("{}", line.trim_end())
+                } else {
+                    eprintln!("paceline: {line}")
                 }
             }
             ExitCode::from(WRONG)

@@ -181,9 +181,10 @@ fn plain(path: &Path) -> String {
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy().replace('%', "%%").replace('$', "$$");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%$".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word,
-        false => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word
+    } else {
+        format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
     }
 }
 

@@ -113,10 +113,11 @@ impl Cluster {
         };
         let began = now();
         let entries = self.link.read(reader, number).await?;
-        match self.found(entries, began) {
+        if self.found(entries, began) {
             // Perhaps it is not the Valkey any more that is asked where the journal ends.
-            true => Err("entries are missing".into()),
-            false => Ok(()),
+            Err("entries are missing".into())
+        } else {
+            Ok(())
         }
     }
 

@@ -75,9 +75,10 @@ impl Primary {
                 sentinels.iter_mut().for_each(|one| log_in(one, |login| login.clone().set_password(&secret)));
             }
         }
-        let tls = match servers.want_tls() || settings.ca_file.is_some() {
-            true => Some(directory::trust::config(settings.ca_file.as_deref())?),
-            false => None,
+        let tls = if servers.want_tls() || settings.ca_file.is_some() {
+            Some(directory::trust::config(settings.ca_file.as_deref())?)
+        } else {
+            None
         };
         Ok(Primary { servers, tls, last: AtomicUsize::new(0), found: Mutex::default() })
     }

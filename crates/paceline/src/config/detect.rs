@@ -140,9 +140,10 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
     if let Some(mark) = mark_of_application(marks, has_folder(root, "config")) {
         return Err(DetectError::NoEntry { root: root.to_path_buf(), mark });
     }
-    match entry.join("index.html").is_file() {
-        true => found(AppKind::Files, entry),
-        false => Err(DetectError::NoIndex { root: root.to_path_buf() }),
+    if entry.join("index.html").is_file() {
+        found(AppKind::Files, entry)
+    } else {
+        Err(DetectError::NoIndex { root: root.to_path_buf() })
     }
 }
 
@@ -160,9 +161,10 @@ fn files_of(root: &Path, detected: Result<Detected, DetectError>, public: &Path)
 
 fn folder_with_index(root: &Path) -> PathBuf {
     let public = root.join("public");
-    match !root.join("index.html").is_file() && public.join("index.html").is_file() {
-        true => public,
-        false => root.to_path_buf(),
+    if !root.join("index.html").is_file() && public.join("index.html").is_file() {
+        public
+    } else {
+        root.to_path_buf()
     }
 }
 

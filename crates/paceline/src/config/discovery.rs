@@ -99,9 +99,10 @@ fn may_be_folder(path: &Path) -> bool {
 /// its releases, also while the link is away or leads nowhere. The folder itself would publish all releases as files.
 fn root_in(folder: &Path) -> PathBuf {
     let current = folder.join("current");
-    match current.is_dir() || current.is_symlink() || folder.join("releases").is_dir() {
-        true => current,
-        false => folder.to_path_buf(),
+    if current.is_dir() || current.is_symlink() || folder.join("releases").is_dir() {
+        current
+    } else {
+        folder.to_path_buf()
     }
 }
 

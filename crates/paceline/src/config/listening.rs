@@ -99,10 +99,8 @@ impl Sources<'_> {
     ) -> Result<Vec<Listening>, BindError> {
         let view = self.server();
         let given = view.given("address").and_then(|_| bind::address(&view.text("address")?));
-        let address = given.unwrap_or(match self.in_container {
-            true => Ipv6Addr::UNSPECIFIED.into(),
-            false => Ipv4Addr::LOCALHOST.into(),
-        });
+        let address =
+            given.unwrap_or(if self.in_container { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::LOCALHOST.into() });
         let texts = match layer.get("bind") {
             Some(Value::List(texts)) => &texts[..],
             _ => &[],

@@ -281,9 +281,10 @@ fn settle(
     if !problems.is_empty() {
         return Err(problems.into());
     }
-    let (binds, instead_of) = match handed_over.is_empty() {
-        true => (given, Vec::new()),
-        false => (handed_over.into_iter().map(Listening::from).collect(), given),
+    let (binds, instead_of) = if handed_over.is_empty() {
+        (given, Vec::new())
+    } else {
+        (handed_over.into_iter().map(Listening::from).collect(), given)
     };
     Ok(Config {
         binds,

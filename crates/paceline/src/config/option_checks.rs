@@ -67,9 +67,10 @@ pub(super) fn site_name(text: &str) -> Result<(), ValueError> {
 }
 
 pub(super) fn exact_host(text: &str) -> Result<(), ValueError> {
-    match text.starts_with("*.") {
-        true => Err(ValueError::mismatch("whole host names without scheme and port like shop.test", text)),
-        false => host_name(text),
+    if text.starts_with("*.") {
+        Err(ValueError::mismatch("whole host names without scheme and port like shop.test", text))
+    } else {
+        host_name(text)
     }
 }
 

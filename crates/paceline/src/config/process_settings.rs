@@ -50,9 +50,10 @@ pub fn with_settings(text: &str, inherited: &Inherited, site: &SiteConfig) -> Re
     let all = resolve::site(&View::new(layers, inherited.cores), &site.root);
     let mut changed = site.clone();
     said.keys().for_each(|key| take(key, &said, &all, &mut changed));
-    match changed == *site {
-        true => Err(SettingsError::Nothing),
-        false => Ok(changed),
+    if changed == *site {
+        Err(SettingsError::Nothing)
+    } else {
+        Ok(changed)
     }
 }
 

@@ -18,8 +18,9 @@ pub struct Surroundings<'a> {
 
 /// Without `.` and a slash at the end; where there is a `..`, what it leads to.
 pub fn plain(dir: &Path) -> PathBuf {
-    match dir.components().any(|part| part == Component::ParentDir) {
-        true => dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()),
-        false => dir.components().collect(),
+    if dir.components().any(|part| part == Component::ParentDir) {
+        dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf())
+    } else {
+        dir.components().collect()
     }
 }

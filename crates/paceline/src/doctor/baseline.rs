@@ -109,9 +109,10 @@ impl From<RunError> for Stop {
 
 impl From<ShadowError> for Stop {
     fn from(error: ShadowError) -> Stop {
-        match error.is_over() {
-            true => Stop::Broken(error),
-            false => Stop::LeftOut(failed(&error)),
+        if error.is_over() {
+            Stop::Broken(error)
+        } else {
+            Stop::LeftOut(failed(&error))
         }
     }
 }
@@ -326,9 +327,10 @@ impl Controls {
             repeat.is_same_for_visitors = Some(false);
         }
         let watched = checked(replay(one, request, OBSERVED), is_live)?;
-        let profile = match first.wall_us >= PROFILED_US {
-            true => profiled(left, || Ok(checked(replay(one, request, PROFILED), is_live)?.profile))?,
-            false => Profile::default(),
+        let profile = if first.wall_us >= PROFILED_US {
+            profiled(left, || Ok(checked(replay(one, request, PROFILED), is_live)?.profile))?
+        } else {
+            Profile::default()
         };
         let of = |which: usize| median(&all.iter().map(|times| times[which]).collect::<Vec<_>>());
         let found = ObservedRequest {
@@ -419,9 +421,10 @@ fn without_values(request: &Request) -> String {
         Some((name, "")) if !is_id(name) => format!("{name}="),
         _ => "…".into(),
     });
-    match request.query.is_empty() {
-        true => path,
-        false => format!("{path}?{}", fields.collect::<Vec<_>>().join("&")),
+    if request.query.is_empty() {
+        path
+    } else {
+        format!("{path}?{}", fields.collect::<Vec<_>>().join("&"))
     }
 }
 
@@ -443,9 +446,10 @@ fn fit(recorded: &mut [(RouteSamples, Vec<RecordedRequest>)]) {
 
 /// In the order of the candidate; all if it names none.
 pub fn touched<'a>(routes: &'a [Route], named: &[String]) -> Vec<&'a Route> {
-    let found: Vec<&Route> = match named.is_empty() {
-        true => routes.iter().collect(),
-        false => named.iter().filter_map(|name| routes.iter().find(|route| route.route == *name)).collect(),
+    let found: Vec<&Route> = if named.is_empty() {
+        routes.iter().collect()
+    } else {
+        named.iter().filter_map(|name| routes.iter().find(|route| route.route == *name)).collect()
     };
     found.into_iter().take(MAX_ROUTES).collect()
 }

@@ -126,10 +126,7 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
 /// Prints the report, and keeps it if that is wanted.
 fn conclude(target: &Target, found: RunResult, at: f64, json: bool, keep: bool) -> ExitCode {
     let report = &found.report;
-    let text = match json {
-        true => format!("{}\n", report.json()),
-        false => plain(&report.text()),
-    };
+    let text = if json { format!("{}\n", report.json()) } else { plain(&report.text()) };
     let status = report.exit_code();
     let result = DoctorResult::new(&target.name, &target.root, found.rails, found.report, at);
     let saved = if keep { result.save(&target.run_as).map(drop) } else { Ok(()) };

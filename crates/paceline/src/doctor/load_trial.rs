@@ -139,12 +139,10 @@ impl<'a> LoadTrial<'a> {
         let count = self.requests_of_slice(slowest);
         // As many as wait at its beginning and at its end come to what is measured.
         let seconds = (count + 2 * self.visitors) as f64 / slowest * (SLICES * rounds) as f64;
-        match seconds > LONGEST.as_secs_f64() {
-            true => Err(Stop::Trial(format!(
-                "its requests are too slow: it would take {} minutes",
-                (seconds / 60.0).ceil()
-            ))),
-            false => Ok(Length::Requests(count)),
+        if seconds > LONGEST.as_secs_f64() {
+            Err(Stop::Trial(format!("its requests are too slow: it would take {} minutes", (seconds / 60.0).ceil())))
+        } else {
+            Ok(Length::Requests(count))
         }
     }
 

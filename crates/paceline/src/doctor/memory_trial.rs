@@ -211,11 +211,10 @@ fn of_slice(mean_us: f64, visitors: usize, rounds: usize) -> Result<usize, Stop>
     // As many as wait at its beginning and at its end come to what is measured; the first slice of each copy counts not.
     let slices = PAIRS * 2 * (1 + 2 * rounds);
     let seconds = (count + 2 * visitors) as f64 * mean_us / 1e6 * slices as f64;
-    match seconds > LONGEST.as_secs_f64() {
-        true => {
-            Err(Stop::Trial(format!("its requests are too slow: it would take {} minutes", (seconds / 60.0).ceil())))
-        }
-        false => Ok(count),
+    if seconds > LONGEST.as_secs_f64() {
+        Err(Stop::Trial(format!("its requests are too slow: it would take {} minutes", (seconds / 60.0).ceil())))
+    } else {
+        Ok(count)
     }
 }
 

@@ -157,9 +157,10 @@ fn decoded(result: &ReplayResult) -> Option<Vec<u8>> {
 pub fn line(text: &str) -> Cow<'_, str> {
     const LONGEST: usize = 300;
     let is_plain = text.chars().count() <= LONGEST && !text.chars().any(char::is_control);
-    match is_plain {
-        true => Cow::Borrowed(text),
-        false => text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(LONGEST).collect(),
+    if is_plain {
+        Cow::Borrowed(text)
+    } else {
+        text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(LONGEST).collect()
     }
 }
 

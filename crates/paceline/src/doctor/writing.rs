@@ -80,10 +80,12 @@ fn take_back(target: &Target, edit: &FileEdit) -> String {
     let Some(file) = inside(&target.root, path) else { return format!("{path} is left as it is") };
     let done = acting(&target.run_as, || {
         let is_ours = fs::symlink_metadata(&file)?.is_file() && fs::read(&file)? == edit.after.as_bytes();
-        match (&edit.before, is_ours) {
-            (_, false) => Ok(format!("{path} was changed since, and is left as it is")),
-            (None, true) => fs::remove_file(&file).map(|()| format!("{path} is removed again")),
-            (Some(before), true) => {
+        if !is_ours {
+            return Ok(format!("{path} was changed since, and is left as it is"));
+        }
+        match &edit.before {
+            None => fs::remove_file(&file).map(|()| format!("{path} is removed again")),
+            Some(before) => {
                 let back = FileEdit { before: Some(edit.after.clone()), after: before.clone(), path: path.clone() };
                 replace(&file, &back).map(|()| format!("{path} is as it was before"))
             }

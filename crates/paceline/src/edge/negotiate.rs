@@ -114,12 +114,13 @@ where
         if !is_trusted && !is_optional {
             return None;
         }
-        let header = match is_trusted {
-            false => Ok(Ok(None)),
-            true => tokio::select! {
+        let header = if is_trusted {
+            tokio::select! {
                 header = timeout(time, proxy_protocol::read(&mut stream)) => header,
                 _ = stop.closing() => return None,
-            },
+            }
+        } else {
+            Ok(Ok(None))
         };
         match header {
             Ok(Ok(Some(ends))) => (facts.remote, facts.local) = (Some(ends.source), Some(ends.destination)),
@@ -199,8 +200,9 @@ where
         return None;
     }
     facts.certificate = tls.shown(&stream);
-    Some(match tls::handshake::agreed_on_http2(&stream) {
-        true => Box::pin(h2::serve(stream, facts, server, stop)),
-        false => Box::pin(h1::serve(stream, facts, server, stop)),
+    Some(if tls::handshake::agreed_on_http2(&stream) {
+        Box::pin(h2::serve(stream, facts, server, stop))
+    } else {
+        Box::pin(h1::serve(stream, facts, server, stop))
     })
 }

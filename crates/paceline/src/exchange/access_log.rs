@@ -229,9 +229,10 @@ fn millis(duration: Micros) -> String {
 /// A name as one word of the line.
 fn word(name: &str) -> String {
     let escaped = escape(name);
-    match escaped.contains(' ') || escaped == "-" || escaped.is_empty() {
-        true => format!("\"{escaped}\""),
-        false => escaped,
+    if escaped.contains(' ') || escaped == "-" || escaped.is_empty() {
+        format!("\"{escaped}\"")
+    } else {
+        escaped
     }
 }
 

@@ -82,10 +82,7 @@ pub struct RateLimits {
 
 impl RateLimits {
     pub fn new(rules: Vec<Rule>) -> RateLimits {
-        let begins = |rule: &Rule| match rule.path.ends_with('*') {
-            true => rule.path.clone(),
-            false => format!("{}*", rule.path),
-        };
+        let begins = |rule: &Rule| if rule.path.ends_with('*') { rule.path.clone() } else { format!("{}*", rule.path) };
         let patterns: Vec<[String; 1]> = rules.iter().map(|rule| [begins(rule)]).collect();
         let areas = Areas::new(patterns.iter().map(|paths| Paths { paths, except: &[] }));
         RateLimits { rules, areas, full_at: Mutex::default() }

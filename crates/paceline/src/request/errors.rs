@@ -361,9 +361,10 @@ fn busy(site: &Site, head: &Parts, exchange: &mut Exchange, refused: Refused) ->
 /// The app did not start: the report of it, as far as this environment shows one.
 fn not_started(site: &Site, head: &Parts, exchange: &mut Exchange, report: &StartupReport) -> Answer {
     exchange.note = Some(format!("app did not start: {}", report.id));
-    let (content_type, body) = match site.shows_details() {
-        true => pages::startup(report, accept(head)),
-        false => pages::startup_in_production(&report.id, accept(head)),
+    let (content_type, body) = if site.shows_details() {
+        pages::startup(report, accept(head))
+    } else {
+        pages::startup_in_production(&report.id, accept(head))
     };
     let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -139,9 +139,12 @@ fn forwarded(headers: &mut HeaderMap, client: &mut Client, trusted: &TrustedProx
     });
     let proto = https.map(|https| format!("proto={}", scheme(https)));
     // A host with a port is no token (RFC 7239 section 4).
-    let host = client.host.as_ref().map(|host| match host.contains([':', '[']) {
-        true => format!("host=\"{host}\""),
-        false => format!("host={host}"),
+    let host = client.host.as_ref().map(|host| {
+        if host.contains([':', '[']) {
+            format!("host=\"{host}\"")
+        } else {
+            format!("host={host}")
+        }
     });
     let said: Vec<String> = [node, proto, host].into_iter().flatten().collect();
     write(headers, header::FORWARDED, Some(said.join(";")));

@@ -113,14 +113,13 @@ fn other_server(path: &Path) -> Option<PidfileError> {
     let serves = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     // A container's process that is not seen from here has the pid 0.
     let locked = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)).ok().flatten();
-    let command = match locked.is_some_and(|lock| lock.pid.is_some()) {
-        true => "paceline".into(),
-        false => {
-            let written = file.metadata().and_then(|found| found.modified()).ok()?;
-            let is_older = began(pid)? <= written + SLACK;
-            let is_here = std::env::current_dir().is_ok_and(|here| here == serves);
-            other_program(pid).filter(|_| is_older && is_here)?
-        }
+    let command = if locked.is_some_and(|lock| lock.pid.is_some()) {
+        "paceline".into()
+    } else {
+        let written = file.metadata().and_then(|found| found.modified()).ok()?;
+        let is_older = began(pid)? <= written + SLACK;
+        let is_here = std::env::current_dir().is_ok_and(|here| here == serves);
+        other_program(pid).filter(|_| is_older && is_here)?
     };
     Some(PidfileError::Running { command, pid, serves, path: path.to_owned() })
 }

@@ -257,10 +257,7 @@ impl Sites {
             self.outbound.open(&mut site, run_as.as_ref());
             auto_cache = self.watch_pages(&mut site, run_as.as_ref());
         }
-        let folder = match is_files {
-            true => folder,
-            false => folder.filter(|_| site.static_files).map(Folder::glancing),
-        };
+        let folder = if is_files { folder } else { folder.filter(|_| site.static_files).map(Folder::glancing) };
         let app = (!is_files).then(|| {
             let app = App::new(
                 site.clone(),

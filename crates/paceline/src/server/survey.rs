@@ -152,13 +152,12 @@ fn survey(wanted: SiteConfig, problem: Option<String>, before: Option<Before>) -
 
 fn prepared(site: &SiteConfig, content: Content) -> SitePlan {
     let is_files = content == Content::Files;
-    let run_as = match is_files || site.upstream.is_some() {
-        true => {
-            let (user, group) = (site.user.as_deref(), site.group.as_deref());
-            unix_user::of_files(&AccountRequest { user, group, provenance: site.provenance }, &site.root)
-                .map_err(|refused| refused.to_string())
-        }
-        false => StartableApp::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string())),
+    let run_as = if is_files || site.upstream.is_some() {
+        let (user, group) = (site.user.as_deref(), site.group.as_deref());
+        unix_user::of_files(&AccountRequest { user, group, provenance: site.provenance }, &site.root)
+            .map_err(|refused| refused.to_string())
+    } else {
+        StartableApp::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string()))
     };
     let files = files_of(site, is_files);
     match run_as {
@@ -200,10 +199,7 @@ impl Looks {
 
     fn again(&self, site: &SiteConfig) -> Looks {
         let owners = Looks::owners(site);
-        let mut now = match self.changed == Looks::dates(site) {
-            true => *self,
-            false => Looks::at(site),
-        };
+        let mut now = if self.changed == Looks::dates(site) { *self } else { Looks::at(site) };
         // A file that is being replaced is away for a moment. What was an application stays one, so that a release that
         // is half unpacked, or without its config.ru for a moment, never becomes a folder of files.
         if self.content == Content::Application {

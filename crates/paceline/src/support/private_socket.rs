@@ -109,11 +109,12 @@ fn trusted(folder: &Path) -> Result<(), NoSocket> {
         return Err(NoSocket::Unsafe(by));
     }
     let found = fs::metadata(folder)?;
-    match found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o002 == 0 {
-        true => Ok(()),
-        // Somebody else's folder does no harm to those who are nobody special.
-        false if !rustix::process::geteuid().is_root() && found.mode() & 0o002 == 0 => Ok(()),
-        false => Err(NoSocket::Unsafe(folder.to_path_buf())),
+    let me = rustix::process::geteuid();
+    // Another account's folder is a danger to root alone.
+    if found.mode() & 0o002 == 0 && (found.uid() == me.as_raw() || !me.is_root()) {
+        Ok(())
+    } else {
+        Err(NoSocket::Unsafe(folder.to_path_buf()))
     }
 }
 

@@ -78,17 +78,19 @@ impl Case<'_> {
 
     /// What to check of a file that is missing.
     pub fn name_of_file(&self) -> &'static str {
-        match self.is_development() {
-            true => "its name",
-            false => "its name, and that it was deployed",
+        if self.is_development() {
+            "its name"
+        } else {
+            "its name, and that it was deployed"
         }
     }
 
     /// Where a gem that the Gemfile seems to lack may be.
     pub fn or_group(&self) -> String {
-        match self.is_development() {
-            true => String::new(),
-            false => format!(", or has it only in a group that {} does not load", self.report.environment),
+        if self.is_development() {
+            String::new()
+        } else {
+            format!(", or has it only in a group that {} does not load", self.report.environment)
         }
     }
 
@@ -124,9 +126,10 @@ impl Case<'_> {
 
     /// `RAILS_ENV=production ` or, in development, nothing.
     pub fn environment(&self, variable: &str) -> String {
-        match self.is_development() {
-            true => String::new(),
-            false => format!("{variable}={} ", shell(&self.report.environment)),
+        if self.is_development() {
+            String::new()
+        } else {
+            format!("{variable}={} ", shell(&self.report.environment))
         }
     }
 

@@ -67,9 +67,10 @@ fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
     }
     if let Some(constant) = s.after("uninitialized constant ", &[' ', '\n', '(']) {
         let text = format!("Nothing defines {constant}{place}. Check its spelling, and that its file is required or in an autoloaded folder.");
-        return match case.is_rails() {
-            true => Suggestion::with(text, case.rails("zeitwerk:check")),
-            false => Suggestion::say(text),
+        return if case.is_rails() {
+            Suggestion::with(text, case.rails("zeitwerk:check"))
+        } else {
+            Suggestion::say(text)
         };
     }
     // In a request it is nearly always the code's own mistake, which no general advice helps.

@@ -255,9 +255,10 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let gem = gem_of(file);
     if ONCE_STDLIB.contains(&gem.as_str()) {
         let text = format!("{gem} no longer comes with Ruby itself");
-        return match case.has("Gemfile") {
-            true => Suggestion::run(format!("{text}; add it to the Gemfile."), format!("bundle add {gem}")),
-            false => Suggestion::run(format!("{text}; install it as a gem."), format!("gem install {gem}")),
+        return if case.has("Gemfile") {
+            Suggestion::run(format!("{text}; add it to the Gemfile."), format!("bundle add {gem}"))
+        } else {
+            Suggestion::run(format!("{text}; install it as a gem."), format!("gem install {gem}"))
         };
     }
     if case.has("Gemfile") {

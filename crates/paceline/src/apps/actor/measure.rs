@@ -101,9 +101,10 @@ impl Actor {
 
     /// How long after a reading that took so long the next one comes.
     fn interval(&self, took: Duration) -> Duration {
-        match self.has_limits() {
-            true => WATCHFUL.max(took * SPARING).min(RAREST),
-            false => INTERVAL.max(took * SPARING),
+        if self.has_limits() {
+            WATCHFUL.max(took * SPARING).min(RAREST)
+        } else {
+            INTERVAL.max(took * SPARING)
         }
     }
 

@@ -161,11 +161,10 @@ impl Actor {
         let index = worker.index;
         let why = why.replace(char::is_control, " ");
         let name = &self.context.site.name;
-        let text = match is_busy {
-            true => format!("{name}.{index} is not reforked from yet, and goes on serving: {why}"),
-            false => {
-                format!("{name}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)")
-            }
+        let text = if is_busy {
+            format!("{name}.{index} is not reforked from yet, and goes on serving: {why}")
+        } else {
+            format!("{name}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)")
         };
         self.context.log.event(Name::Refork, text);
         for _ in 0..self.context.queue.stay(id) {

@@ -156,21 +156,20 @@ impl Actor {
             Phase::Ready => {
                 let asked = worker.stage.is_leaving() && !worker.faulty;
                 let wanted = worker.index <= workers && self.stopping.is_none() && !worker.replaced;
-                let pause = match asked || worker.served {
-                    true => Duration::ZERO,
+                let pause = if asked || worker.served {
+                    Duration::ZERO
+                } else if worker.is_ready() {
                     // It could start: what it died of came later, and the next one is as good as it was.
-                    false if worker.is_ready() => SHORTEST_LIFE.saturating_sub(worker.forked.elapsed()),
-                    false => self.pause_after(worker.forked.elapsed()),
+                    SHORTEST_LIFE.saturating_sub(worker.forked.elapsed())
+                } else {
+                    self.pause_after(worker.forked.elapsed())
                 };
                 if !asked && !worker.faulty && !worker.condemned {
                     self.context.metrics.processes.restarted(Restart::Crash);
                 }
                 if (!asked || exit != Exit::Status(0)) && !worker.condemned {
                     let (name, pid) = (format!("{}.{}", self.context.site.name, worker.index), worker.pid);
-                    let then = match wanted {
-                        true => format!("; starting another{}", shown_pause(pause)),
-                        false => String::new(),
-                    };
+                    let then = if wanted { format!("; starting another{}", shown_pause(pause)) } else { String::new() };
                     self.context.log.event(Name::WorkerEnded, format!("{name} (pid {pid}) {exit}{then}"));
                     self.tell_worker_died(number, id, &worker, exit);
                 }

@@ -47,9 +47,10 @@ impl Size {
     /// And how many workers there are at first.
     pub fn of(site: &SiteConfig) -> (Size, usize) {
         let kept = tuning::worker_size(site);
-        let first = match site.workers_auto {
-            true => headroom::first_guess(site.workers, kept, Machine::now().as_ref()),
-            false => site.workers,
+        let first = if site.workers_auto {
+            headroom::first_guess(site.workers, kept, Machine::now().as_ref())
+        } else {
+            site.workers
         };
         let pool = Pool::new(site.workers, site.workers_max, site.workers_idle);
         let size = Size {
@@ -73,9 +74,10 @@ fn numbers(site: &SiteConfig) -> (usize, usize, bool) {
 impl Actor {
     /// How many workers a generation begins with that was started with these settings.
     pub(super) fn workers_of(&self, settings: &SiteConfig) -> usize {
-        match numbers(settings) == numbers(&self.context.site) {
-            true => self.workers,
-            false => Size::of(settings).1,
+        if numbers(settings) == numbers(&self.context.site) {
+            self.workers
+        } else {
+            Size::of(settings).1
         }
     }
 

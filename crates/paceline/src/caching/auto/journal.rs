@@ -224,12 +224,11 @@ pub(super) fn obey<'a>(
         DONE => {
             let (id, rest) = first_field(payload)?;
             let (id, outcome) = (text(id)?.to_owned(), first_field(rest)?.0);
-            match outcome == UNKNOWN {
-                true => {
-                    let waits = auto.unknown.clone().try_acquire_owned().map_err(|_| Malformed)?;
-                    tokio::spawn(done_later(process, id, auto.clone(), waits));
-                }
-                false => done(process, &id, auto),
+            if outcome == UNKNOWN {
+                let waits = auto.unknown.clone().try_acquire_owned().map_err(|_| Malformed)?;
+                tokio::spawn(done_later(process, id, auto.clone(), waits));
+            } else {
+                done(process, &id, auto)
             }
             Ok(None)
         }

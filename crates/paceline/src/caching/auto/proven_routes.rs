@@ -52,9 +52,10 @@ impl ProvenRoutes {
     }
 
     pub fn add(&mut self, route: &str) -> io::Result<()> {
-        match self.code.is_some() && self.routes.len() < MAX_ROUTES && self.routes.insert(route.to_owned()) {
-            true => self.write(),
-            false => Ok(()),
+        if self.code.is_some() && self.routes.len() < MAX_ROUTES && self.routes.insert(route.to_owned()) {
+            self.write()
+        } else {
+            Ok(())
         }
     }
 
@@ -63,9 +64,10 @@ impl ProvenRoutes {
         if self.code.is_none() {
             return self.remove_kept(route);
         }
-        match self.routes.remove(route) {
-            true => self.write(),
-            false => Ok(()),
+        if self.routes.remove(route) {
+            self.write()
+        } else {
+            Ok(())
         }
     }
 
@@ -73,9 +75,10 @@ impl ProvenRoutes {
     fn remove_kept(&self, route: &str) -> io::Result<()> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let Some((code, mut routes)) = kept(memory) else { return Ok(()) };
-        match routes.remove(route) {
-            true => write(memory, &code, &routes),
-            false => Ok(()),
+        if routes.remove(route) {
+            write(memory, &code, &routes)
+        } else {
+            Ok(())
         }
     }
 

@@ -52,10 +52,13 @@ impl Around for RequestView<'_> {
             (Source::Header, name) => joined(self.headers, name),
             (Source::Query | Source::Parameter, _) => present(self.query.map(str::as_bytes)),
             (Source::Request, "accept") => self.accept(),
-            (Source::Request, EMBEDDING_SITE) => match is_visit(self.headers) {
-                true => Held::Absent,
-                false => joined(self.headers, "sec-fetch-site"),
-            },
+            (Source::Request, EMBEDDING_SITE) => {
+                if is_visit(self.headers) {
+                    Held::Absent
+                } else {
+                    joined(self.headers, "sec-fetch-site")
+                }
+            }
             (Source::Request, "address") => {
                 present(self.address.map(|address| address.to_string()).as_ref().map(String::as_bytes))
             }
@@ -122,12 +125,11 @@ fn present(value: Option<&[u8]>) -> Held {
 /// Lines of one field, as the application gets them.
 fn joined(headers: &HeaderMap, name: &str) -> Held {
     let lines: Vec<&[u8]> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
-    match lines.is_empty() {
-        true => Held::Absent,
-        false => {
-            let separator: &[u8] = if name == header::COOKIE.as_str() { b"; " } else { b", " };
-            Held::Present(lines.join(separator))
-        }
+    if lines.is_empty() {
+        Held::Absent
+    } else {
+        let separator: &[u8] = if name == header::COOKIE.as_str() { b"; " } else { b", " };
+        Held::Present(lines.join(separator))
     }
 }
 

@@ -117,9 +117,10 @@ impl Roster {
 
     pub fn lives(&mut self, reporter: u64, living: Living) {
         let booting: Vec<i32> = self.missing().filter(|one| one.stage == Stage::Booting).map(|one| one.pid).collect();
-        match living == Living::default() {
-            true => drop(self.living.remove(&reporter)),
-            false => drop(self.living.insert(reporter, living)),
+        if living == Living::default() {
+            drop(self.living.remove(&reporter))
+        } else {
+            drop(self.living.insert(reporter, living))
         }
         let pids: BTreeSet<i32> = self.processes().map(|process| process.pid).collect();
         // What it wrote without a connection it would have told when it joined.

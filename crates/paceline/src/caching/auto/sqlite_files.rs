@@ -141,9 +141,10 @@ fn read(path: &Path, run_as: &RunAs) -> io::Result<Version> {
 fn open(path: &Path, run_as: &RunAs) -> io::Result<(File, [u64; 2])> {
     let file = unix_user::open(run_as, path)?;
     let found = file.metadata()?;
-    match found.is_file() {
-        true => Ok((file, [found.dev(), found.ino()])),
-        false => Err(io::ErrorKind::InvalidData.into()),
+    if found.is_file() {
+        Ok((file, [found.dev(), found.ino()]))
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
     }
 }
 

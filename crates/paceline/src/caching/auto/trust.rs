@@ -117,9 +117,10 @@ impl Trust {
         let mut roster = self.roster.lock();
         let had_joined = roster.left(connection);
         self.weigh(&mut roster);
-        match had_joined {
-            true => self.agreement(&roster),
-            false => Agreement::Unchanged,
+        if had_joined {
+            self.agreement(&roster)
+        } else {
+            Agreement::Unchanged
         }
     }
 

@@ -152,9 +152,10 @@ fn commit(disk: &Disk, store: &Store<Entry>, steps: Vec<Step>) -> Result<(), Err
         bytes += step.length();
         batch.push(step);
     }
-    match batch.is_empty() {
-        true => Ok(()),
-        false => attempt(disk, store, batch, bytes),
+    if batch.is_empty() {
+        Ok(())
+    } else {
+        attempt(disk, store, batch, bytes)
     }
 }
 

@@ -180,11 +180,14 @@ const CLOCK: &str =
 fn row(route: &Value, mode: &str) -> [String; 3] {
     let (requests, hits, refused) = (number(&route["requests"]), number(&route["hits"]), number(&route["refused"]));
     let served = number(&route["served"]);
-    let share = match refused == requests {
-        _ if served > 0 => format!("{} % were hits", served * 100 / (requests + served)),
-        true if requests == 0 => "not asked for".to_owned(),
-        true => "never".to_owned(),
-        false => format!("{} % could be hits", hits * 100 / requests.max(1)),
+    let share = if served > 0 {
+        format!("{} % were hits", served * 100 / (requests + served))
+    } else if requests == 0 && refused == 0 {
+        "not asked for".to_owned()
+    } else if refused == requests {
+        "never".to_owned()
+    } else {
+        format!("{} % could be hits", hits * 100 / requests.max(1))
     };
     let mut facts = Vec::new();
     if refused < requests {
@@ -196,10 +199,8 @@ fn row(route: &Value, mode: &str) -> [String; 3] {
         });
     }
     if let Some(refusal) = list(&route["refusals"]).next() {
-        let share = match refused == requests {
-            true => String::new(),
-            false => format!("{} % never: ", refused * 100 / requests.max(1)),
-        };
+        let share =
+            if refused == requests { String::new() } else { format!("{} % never: ", refused * 100 / requests.max(1)) };
         facts.push(format!("{share}{}", refusal_words(refusal)));
     }
     if mode != "watch" && (refused < requests || requests == 0) {

@@ -89,11 +89,10 @@ fn purged(answer: &Value) -> String {
         (Some(true), Some(1)) => " here, and 1 other server has confirmed it".into(),
         (Some(true), more) => format!(" here, and {} other servers have confirmed it", more.unwrap_or(0)),
     };
-    let silent = match silent.is_empty() {
-        true => String::new(),
-        false => {
-            format!("silent, so asking the application before showing a page: {}\n", printable(&silent.join(", ")))
-        }
+    let silent = if silent.is_empty() {
+        String::new()
+    } else {
+        format!("silent, so asking the application before showing a page: {}\n", printable(&silent.join(", ")))
     };
     format!("{here}{elsewhere}\n{silent}")
 }

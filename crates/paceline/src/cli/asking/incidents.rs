@@ -36,9 +36,10 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let all = server.ask("GET", "/incidents", None)?;
     let as_json = matches.get_flag("json");
     let Some(id) = matches.get_one::<String>("id") else {
-        return print(&match as_json {
-            true => format!("{all:#}\n"),
-            false => text::table(&each(&all), &zone) + &failed(&server.ask("GET", "/errors", None)?, &zone),
+        return print(&if as_json {
+            format!("{all:#}\n")
+        } else {
+            text::table(&each(&all), &zone) + &failed(&server.ask("GET", "/errors", None)?, &zone)
         });
     };
     let errors = server.ask("GET", "/errors", None)?;
@@ -48,17 +49,20 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         .filter(|target| target.split_once('/').is_some_and(|(_, known)| known.starts_with(&**id)))
         .collect();
     let [target] = &*targets else {
-        return Err(Failed::Refused(match targets.is_empty() {
-            true => format!("no incident {id}: paceline incidents lists all"),
-            false => format!("{id} matches {}: add more digits", targets.join(", ")),
+        return Err(Failed::Refused(if targets.is_empty() {
+            format!("no incident {id}: paceline incidents lists all")
+        } else {
+            format!("{id} matches {}: add more digits", targets.join(", "))
         }));
     };
     let one = server.ask("GET", &format!("/{target}"), None)?;
     let broken = || Failed::Broken("it runs another version".into());
-    print(&match (as_json, target.starts_with("errors/")) {
-        (true, _) => format!("{one:#}\n"),
-        (false, true) => failure(&one, &zone),
-        (false, false) => text::post_mortem(&Incident::from_json(&one).ok_or_else(broken)?, &zone),
+    print(&if as_json {
+        format!("{one:#}\n")
+    } else if target.starts_with("errors/") {
+        failure(&one, &zone)
+    } else {
+        text::post_mortem(&Incident::from_json(&one).ok_or_else(broken)?, &zone)
     })
 }
 
@@ -75,14 +79,13 @@ fn failed(errors: &Value, zone: &TimeZone) -> String {
         [text(&one["id"]), when, one["status"].to_string(), text(&one["site"]), what]
     };
     let rows: Vec<_> = errors_of(errors).map(row).collect();
-    match rows.is_empty() {
-        true => String::new(),
-        false => {
-            format!(
-                "\nRequests that failed in the application:\n{}",
-                text::columns(["id", "when", "status", "site", "what"], rows)
-            )
-        }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "\nRequests that failed in the application:\n{}",
+            text::columns(["id", "when", "status", "site", "what"], rows)
+        )
     }
 }
 
@@ -101,9 +104,10 @@ fn failure(one: &Value, zone: &TimeZone) -> String {
         lines.push_str(&format!("  {} times\n", one["times"]));
     }
     let backtrace: Vec<_> = one["backtrace"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    lines.push_str(match backtrace.is_empty() {
-        true => "  the application answered by itself: its own log has the error under the request's id\n",
-        false => "\nBacktrace\n",
+    lines.push_str(if backtrace.is_empty() {
+        "  the application answered by itself: its own log has the error under the request's id\n"
+    } else {
+        "\nBacktrace\n"
     });
     backtrace.iter().for_each(|line| lines.push_str(&format!("  {}\n", printable(line))));
     lines

@@ -86,11 +86,10 @@ fn page(file: &Path) -> Result<String, Failed> {
     let mut page = String::new();
     let opened = File::open(file).map_err(|error| refused(error.to_string()))?;
     opened.take(MAX_PAGE as u64 + 1).read_to_string(&mut page).map_err(|error| refused(error.to_string()))?;
-    match page.len() > MAX_PAGE {
-        true => {
-            Err(refused(format!("it has more than {} KB: put pictures elsewhere and link to them", MAX_PAGE >> 10)))
-        }
-        false => Ok(page),
+    if page.len() > MAX_PAGE {
+        Err(refused(format!("it has more than {} KB: put pictures elsewhere and link to them", MAX_PAGE >> 10)))
+    } else {
+        Ok(page)
     }
 }
 
@@ -98,12 +97,14 @@ fn told(answer: &Value) -> String {
     let mut lines = String::new();
     for (name, site) in answer["sites"].as_object().into_iter().flatten() {
         let name = printable(name);
-        lines.push_str(&match (site["maintenance"].is_object(), site["cluster"].is_object()) {
-            (true, _) => format!("{name} is closed for maintenance{}\n", exceptions(&site["maintenance"])),
-            (false, true) => format!(
+        lines.push_str(&if site["maintenance"].is_object() {
+            format!("{name} is closed for maintenance{}\n", exceptions(&site["maintenance"]))
+        } else if site["cluster"].is_object() {
+            format!(
                 "{name} is still closed for maintenance: it is closed on all servers. `paceline maintenance off --cluster` opens it\n"
-            ),
-            (false, false) => format!("{name} is open\n"),
+            )
+        } else {
+            format!("{name} is open\n")
         });
         if let Some(trouble) = site["trouble"].as_str() {
             lines.push_str(&format!("  {}\n", printable(trouble)));
@@ -189,9 +190,10 @@ fn told_by_all(answer: &Value) -> (String, bool) {
 pub fn exceptions(maintenance: &Value) -> String {
     let allow: Vec<String> =
         maintenance["allow"].as_array().into_iter().flatten().filter_map(Value::as_str).map(printable).collect();
-    match allow.is_empty() {
-        true => String::new(),
-        false => format!(", but for {}", allow.join(", ")),
+    if allow.is_empty() {
+        String::new()
+    } else {
+        format!(", but for {}", allow.join(", "))
     }
 }
 

@@ -244,9 +244,10 @@ pub fn socket_of(config: &Config) -> Option<PathBuf> {
     let path = config.control.path.clone()?;
     // The server may have been told by a flag that this is a folder of sites.
     let of_folder = config.site_defaults.root.join(config::OF_FOLDER);
-    match !config.control.named && !path.exists() && of_folder.exists() {
-        true => Some(of_folder),
-        false => Some(path),
+    if !config.control.named && !path.exists() && of_folder.exists() {
+        Some(of_folder)
+    } else {
+        Some(path)
     }
 }
 

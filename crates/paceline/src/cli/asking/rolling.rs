@@ -126,10 +126,7 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     rolling.all(&mut outcome)?;
     // Without it nobody could begin another one for ten seconds.
     let _ = server.ask("POST", "/cluster/restart/end", Some(&json!({ "token": rolling.token })));
-    print(&match rolling.shows_progress {
-        true => outcome.summary(),
-        false => format!("{:#}\n", outcome.to_json()),
-    })?;
+    print(&if rolling.shows_progress { outcome.summary() } else { format!("{:#}\n", outcome.to_json()) })?;
     Ok(outcome.status())
 }
 

@@ -79,10 +79,12 @@ fn of_site(name: &str, site: &Value) -> String {
     if site["maintenance"].is_object() {
         let since = age(seconds_since(&site["maintenance"]["since"]));
         let (here, all) = (site["maintenance"]["here"] == true, site["maintenance"]["cluster"] == true);
-        let by = match (here, all) {
-            (false, true) => " on all servers",
-            (true, true) => " by this server, and on all servers",
-            _ => "",
+        let by = if !all {
+            ""
+        } else if here {
+            " by this server, and on all servers"
+        } else {
+            " on all servers"
         };
         page.push_str(&format!("  CLOSED for maintenance since {since}{by}{}\n", exceptions(&site["maintenance"])));
     }

@@ -24,9 +24,12 @@ pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let is_figure = |cell: &String| cell.is_empty() || cell.starts_with(|first: char| first.is_ascii_digit());
     let right: [bool; N] = std::array::from_fn(|column| rows.iter().skip(1).all(|row| is_figure(&row[column])));
     let line = |row: &[String; N]| {
-        let cells = row.iter().zip(wide).zip(right).map(|((cell, wide), right)| match right {
-            true => format!("{cell:>wide$}"),
-            false => format!("{cell:<wide$}"),
+        let cells = row.iter().zip(wide).zip(right).map(|((cell, wide), right)| {
+            if right {
+                format!("{cell:>wide$}")
+            } else {
+                format!("{cell:<wide$}")
+            }
         });
         format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned() + "\n"
     };

@@ -94,12 +94,13 @@ fn rule(table: &dyn TableLike) -> Result<Rule, TableError> {
         && rule.headers == HeaderChanges::default()
         && !rule.protects()
         && rule.max_body.is_none();
-    match does_nothing {
-        true => Err(table.missing(
+    if does_nothing {
+        Err(table.missing(
             "redirect, headers, basic_auth, allow, deny or max_body",
             "redirect = \"/new/*\", or what else is to be done with these paths",
-        )),
-        false => Ok(rule),
+        ))
+    } else {
+        Ok(rule)
     }
 }
 
@@ -143,9 +144,10 @@ fn headers(table: &Table<'_>) -> Result<HeaderChanges, TableError> {
     let name = |key: &'static str, text: &str| {
         let name = HeaderName::from_bytes(text.as_bytes());
         let name = name.map_err(|_| table.wrong(key, "names of headers like \"X-Frame-Options\"", text))?;
-        match FRAMING.contains(&name.as_str()) {
-            true => Err(table.refused(text, "it says how a response is sent, which is the server's work")),
-            false => Ok(name),
+        if FRAMING.contains(&name.as_str()) {
+            Err(table.refused(text, "it says how a response is sent, which is the server's work"))
+        } else {
+            Ok(name)
         }
     };
     let mut changes = HeaderChanges::default();

@@ -152,10 +152,8 @@ impl InjectedBody {
         if self.tag.is_none() {
             return self.pass(piece);
         }
-        let mut bytes = match self.held.is_empty() {
-            true => piece,
-            false => [std::mem::take(&mut self.held), piece].concat().into(),
-        };
+        let mut bytes =
+            if self.held.is_empty() { piece } else { [std::mem::take(&mut self.held), piece].concat().into() };
         match self.search.look(&bytes, false) {
             BodyEndPlace::At(at) => {
                 let before = bytes.split_to(at);

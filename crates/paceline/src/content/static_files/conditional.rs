@@ -62,10 +62,12 @@ pub fn revalidate(method: &Method, headers: &HeaderMap, validators: &Validators)
     let is_read = method == Method::GET || method == Method::HEAD;
     if headers.contains_key(header::IF_NONE_MATCH) {
         let wanted = TagCondition::parse(headers.get_all(header::IF_NONE_MATCH));
-        return match (wanted.names(validators.entity_tag.as_ref(), EntityTag::weak_eq), is_read) {
-            (false, _) => Precondition::Proceed,
-            (true, true) => Precondition::NotModified,
-            (true, false) => Precondition::Failed,
+        return if !wanted.names(validators.entity_tag.as_ref(), EntityTag::weak_eq) {
+            Precondition::Proceed
+        } else if is_read {
+            Precondition::NotModified
+        } else {
+            Precondition::Failed
         };
     }
     if is_read && is_modified_after(headers, header::IF_MODIFIED_SINCE, validators) == Some(false) {

@@ -73,9 +73,10 @@ impl View<'_> {
         };
         let outside = of(recent.and_then(|s| s.total_median), recent.and_then(|s| s.total_p95));
         let inside = of(recent.and_then(|s| s.app_median), recent.and_then(|s| s.app_p95));
-        let failed = match now.failed > 0.0 {
-            true => format!("{}/s answered 5xx", number(now.failed)),
-            false => "none answered 5xx".into(),
+        let failed = if now.failed > 0.0 {
+            format!("{}/s answered 5xx", number(now.failed))
+        } else {
+            "none answered 5xx".into()
         };
         let ratio = match self.cache.asked {
             0 => quiet.into(),

@@ -107,9 +107,10 @@ fn curve(incident: &Incident) -> Markup {
     let end = incident.memory.last().map_or(incident.at, |sample| sample.at.max(incident.at));
     let first = incident.memory.first().map_or(0, |sample| sample.bytes);
     let last = incident.memory.last().map_or(0, |sample| sample.bytes);
-    let span = match incident.memory.first().is_some_and(|sample| end - sample.at > Span::TenMinutes.seconds()) {
-        true => Span::TwoHours,
-        false => Span::TenMinutes,
+    let span = if incident.memory.first().is_some_and(|sample| end - sample.at > Span::TenMinutes.seconds()) {
+        Span::TwoHours
+    } else {
+        Span::TenMinutes
     };
     let mark = Mark { at: incident.at, kind: MarkKind::Incident, label: String::new(), what: incident.what.clone() };
     let points = incident.memory.iter().map(|sample| (sample.at, sample.bytes as f64));

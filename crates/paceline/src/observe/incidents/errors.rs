@@ -41,15 +41,16 @@ pub struct Failed {
 impl Failed {
     /// In a sentence.
     pub fn what(&self) -> String {
-        match self.class.is_empty() {
-            true => format!("{} {}: answered {} by the application", self.method, self.path, self.status),
-            false => format!(
+        if self.class.is_empty() {
+            format!("{} {}: answered {} by the application", self.method, self.path, self.status)
+        } else {
+            format!(
                 "{}: {} ({} {})",
                 self.class,
                 self.message.lines().next().unwrap_or_default(),
                 self.method,
                 self.path
-            ),
+            )
         }
     }
 
@@ -75,9 +76,12 @@ impl Failed {
 
     /// Whether it is the same failure: raised at the same place, or answered at the same address.
     fn is(&self, other: &Failed) -> bool {
-        let place = |failed: &Failed| match failed.class.is_empty() {
-            true => (failed.method.clone(), failed.path.clone()),
-            false => (failed.file.clone(), failed.line.clone()),
+        let place = |failed: &Failed| {
+            if failed.class.is_empty() {
+                (failed.method.clone(), failed.path.clone())
+            } else {
+                (failed.file.clone(), failed.line.clone())
+            }
         };
         (&self.site, &self.class, self.status, place(self)) == (&other.site, &other.class, other.status, place(other))
     }

@@ -149,9 +149,10 @@ impl Writer {
     fn run(mut self, messages: &Receiver<Message>) {
         loop {
             let stuck = self.access.is_stuck() || self.app.is_stuck();
-            let first = match stuck {
-                true => messages.recv_timeout(AGAIN),
-                false => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            let first = if stuck {
+                messages.recv_timeout(AGAIN)
+            } else {
+                messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match first {
                 Ok(first) => {

@@ -79,9 +79,10 @@ fn folder(mounts: &str, root: &Path, path: &str, version_2: bool) -> Option<(Pat
         let (before, after) = line.split_once(" - ")?;
         let mut after = after.split(' ');
         let (kind, options) = (after.next()?, after.nth(1)?);
-        let fits = match version_2 {
-            true => kind == "cgroup2",
-            false => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
+        let fits = if version_2 {
+            kind == "cgroup2"
+        } else {
+            kind == "cgroup" && options.split(',').any(|option| option == "memory")
         };
         let mut before = before.split(' ').skip(3);
         fits.then_some((before.next()?, before.next()?))

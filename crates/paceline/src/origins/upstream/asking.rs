@@ -86,9 +86,10 @@ pub async fn ask(
     let mut tried = Vec::new();
     let mut failed = None;
     loop {
-        let chosen = match tried.len() < MAX_HOSTS {
-            true => hosts.choose(&tried, exchange.host_token.as_deref(), is_tunnel).await,
-            false => None,
+        let chosen = if tried.len() < MAX_HOSTS {
+            hosts.choose(&tried, exchange.host_token.as_deref(), is_tunnel).await
+        } else {
+            None
         };
         let Some(mut pending) = chosen else { return Err(failed.unwrap_or_else(|| hosts.none())) };
         match asking.ask(&mut pending, asked).await {
@@ -119,10 +120,7 @@ impl Asking<'_> {
                 Err(failure) => {
                     pending.unreachable(&failure);
                     let may_go_on = self.sent < MAX_SENT && (self.unsent.is_some() || self.source.is_whole());
-                    return Err(match may_go_on {
-                        true => Unanswered::Elsewhere(failure),
-                        false => Unanswered::Final(failure),
-                    });
+                    return Err(if may_go_on { Unanswered::Elsewhere(failure) } else { Unanswered::Final(failure) });
                 }
             };
             let body = match self.unsent.take() {
@@ -162,10 +160,7 @@ impl Asking<'_> {
 
     fn request(&self, host: &Host, is_http2: bool, body: Outgoing) -> Result<Request<Outgoing>, Failure> {
         let request = request::head(self.head, self.framing, self.exchange, self.upgrade.as_ref(), &host.address);
-        let request = match is_http2 {
-            true => request::over_http2(request, &host.address)?,
-            false => request,
-        };
+        let request = if is_http2 { request::over_http2(request, &host.address)? } else { request };
         Ok(request.map(|()| body))
     }
 }

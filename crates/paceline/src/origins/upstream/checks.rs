@@ -64,9 +64,12 @@ async fn within(host: &Host, check: &Check, name: Option<&str>) -> Result<(), Wr
 
 async fn ask(host: &Host, check: &Check, name: Option<&str>) -> Result<(), Wrong> {
     // A new connection by HTTP/1.1: a host that takes none any more is no good, whatever those say that are open.
-    let mut lease = host.pool.lease(true, true).await.map_err(|failure| match failure.is_local() {
-        true => Wrong::Here,
-        false => Wrong::There(failure.words()),
+    let mut lease = host.pool.lease(true, true).await.map_err(|failure| {
+        if failure.is_local() {
+            Wrong::Here
+        } else {
+            Wrong::There(failure.words())
+        }
     })?;
     let authority = name.map_or_else(|| host.address.authority(), str::to_owned);
     let host_field = HeaderValue::from_str(&authority).map_err(|error| Wrong::There(error.to_string()))?;
@@ -83,9 +86,10 @@ async fn ask(host: &Host, check: &Check, name: Option<&str>) -> Result<(), Wrong
 
 /// As HAProxy has it: 2xx and 3xx are fine.
 fn judge(status: StatusCode) -> Result<(), u16> {
-    match status.is_success() || status.is_redirection() {
-        true => Ok(()),
-        false => Err(status.as_u16()),
+    if status.is_success() || status.is_redirection() {
+        Ok(())
+    } else {
+        Err(status.as_u16())
     }
 }
 

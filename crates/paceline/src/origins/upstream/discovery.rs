@@ -65,9 +65,10 @@ async fn resolve(service: &Service) -> Result<Vec<Address>, String> {
         port: service.port,
     };
     let found: Vec<_> = found.map(address).collect();
-    match found.is_empty() {
-        true => Err("it has no address".into()),
-        false => Ok(found),
+    if found.is_empty() {
+        Err("it has no address".into())
+    } else {
+        Ok(found)
     }
 }
 

@@ -77,9 +77,10 @@ impl Targets {
             }
             targets.push(target);
         }
-        match targets.is_empty() {
-            true => Err("names no host".into()),
-            false => Ok(Targets(targets)),
+        if targets.is_empty() {
+            Err("names no host".into())
+        } else {
+            Ok(Targets(targets))
         }
     }
 

@@ -211,13 +211,13 @@ impl Gate {
     ) -> Result<(), GateAnswer> {
         let may = self.admits(areas, &user);
         self.enter(way, head, exchange, Some(user));
-        match may {
-            true => Ok(()),
-            false => {
-                let sentence = "You have signed in, but you may not see this page. If you should, ask the people who run this site.";
-                Err(GateAnswer::new(StatusCode::FORBIDDEN, sentence)
-                    .noted("not-allowed", "none of `allow` is for this person"))
-            }
+        if may {
+            Ok(())
+        } else {
+            let sentence =
+                "You have signed in, but you may not see this page. If you should, ask the people who run this site.";
+            Err(GateAnswer::new(StatusCode::FORBIDDEN, sentence)
+                .noted("not-allowed", "none of `allow` is for this person"))
         }
     }
 
@@ -239,14 +239,15 @@ impl Gate {
                 if is_http2 && takes_ntlm && !token.as_ref().is_ok_and(is_kerberos) {
                     return Err(Fault::NeedsHttp1);
                 }
-                let bindings = match exchange.client.proxied {
+                let bindings = if exchange.client.proxied {
                     // The browser's TLS is with the proxy.
-                    true => None,
-                    false => exchange
+                    None
+                } else {
+                    exchange
                         .connection
                         .certificate
                         .as_ref()
-                        .and_then(|key| ChannelBindings::tls_server_end_point(key.end_entity_cert().ok()?)),
+                        .and_then(|key| ChannelBindings::tls_server_end_point(key.end_entity_cert().ok()?))
                 };
                 // Behind a proxy, and in HTTP/2, a connection is not one client's, or not one conversation's.
                 let own = (!is_http2 && !exchange.client.proxied).then(|| exchange.connection.conversation.get());
@@ -452,12 +453,13 @@ fn failure(fault: Fault) -> Result<(Failed, Option<(&'static str, String)>), Gat
 /// What an application can be told, and what a log can show. Err: the name, or one of a group, has characters that nobody sees.
 fn with_visible_names(proof: NewSession) -> Result<NewSession, Fault> {
     let identity = &proof.identity;
-    match std::iter::once(&identity.name).chain(&identity.groups).all(|name| is_visible(name)) {
-        true => Ok(proof),
-        false => Err(Fault::Denied {
+    if std::iter::once(&identity.name).chain(&identity.groups).all(|name| is_visible(name)) {
+        Ok(proof)
+    } else {
+        Err(Fault::Denied {
             kind: "odd-name",
             text: "the name, or one of a group, has characters that are not seen or that turn its direction".into(),
-        }),
+        })
     }
 }
 

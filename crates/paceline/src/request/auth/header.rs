@@ -42,9 +42,10 @@ impl Credentials {
         if let Some(token) = negotiate::token(value.as_bytes()) {
             return Credentials::Negotiate(token);
         }
-        match scheme(value).eq_ignore_ascii_case(b"basic") {
-            true => basic(value).unwrap_or(Credentials::Malformed),
-            false => Credentials::Other,
+        if scheme(value).eq_ignore_ascii_case(b"basic") {
+            basic(value).unwrap_or(Credentials::Malformed)
+        } else {
+            Credentials::Other
         }
     }
 }

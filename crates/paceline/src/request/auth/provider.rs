@@ -323,11 +323,13 @@ impl Way {
             (KerberosGroups::Ldap, Some(directory)) => directory.get().await?,
             _ => return Ok(principal.groups.clone()),
         };
-        let found = match principal.groups.is_empty() {
-            false => directory.group_names(&principal.groups).await,
+        let found = if !principal.groups.is_empty() {
+            directory.group_names(&principal.groups).await
+        } else if is_home {
+            directory.groups(&principal.name).await
+        } else {
             // The directory may have somebody else of this name.
-            true if !is_home => return Ok(Vec::new()),
-            true => directory.groups(&principal.name).await,
+            return Ok(Vec::new());
         };
         match found {
             Ok(groups) => Ok(groups),

@@ -48,9 +48,10 @@ impl AssembledBody {
     /// Comes as soon as anything of the page is known; `whole`: as soon as all of it is, or more than can be held.
     pub async fn begin(page: Arc<Page>, document: Document, whole: bool) -> PageStart {
         let mut body = AssembledBody { page, document: Box::new(document), ready: Vec::new(), end: None };
-        match whole {
-            false => poll_fn(|cx| body.gather(cx, AT_ONCE)).await,
-            true => poll_fn(|cx| body.gather_all(cx)).await,
+        if whole {
+            poll_fn(|cx| body.gather_all(cx)).await
+        } else {
+            poll_fn(|cx| body.gather(cx, AT_ONCE)).await
         }
         match body.end.take() {
             None => PageStart::Arriving(Box::new(body)),

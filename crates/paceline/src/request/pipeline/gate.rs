@@ -48,9 +48,10 @@ pub async fn judge(
             Err(answer) => answer,
         },
         Glance::Reserved => {
-            let form = match gate.reads_form(head) {
-                true => Limited::new(body, MAX_FORM).collect().await.map(|form| form.to_bytes()).unwrap_or_default(),
-                false => Default::default(),
+            let form = if gate.reads_form(head) {
+                Limited::new(body, MAX_FORM).collect().await.map(|form| form.to_bytes()).unwrap_or_default()
+            } else {
+                Default::default()
             };
             Box::pin(gate.reserved(head, exchange, &form)).await
         }

@@ -40,10 +40,11 @@ pub fn learned_ahead(
     exchange: &mut Exchange,
 ) -> Result<Response<ResponseBody>, bool> {
     let may_be = site.auto_cache.is_some() && site.gate.is_none() && is_open(site, head) && !preview::is_asked(head);
-    match may_be {
+    if may_be {
         // What has to be looked at first is for a step that may wait.
-        true => learned(site, head, has_body(Some(body)), exchange).map_err(|why| matches!(why, NoPage::Missing)),
-        false => Err(false),
+        learned(site, head, has_body(Some(body)), exchange).map_err(|why| matches!(why, NoPage::Missing))
+    } else {
+        Err(false)
     }
 }
 

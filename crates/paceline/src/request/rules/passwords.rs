@@ -367,10 +367,11 @@ fn decoy(hashes: &HashMap<String, String>) -> Option<String> {
 
 /// The part of a hash that says how long its check takes.
 fn kind(hash: &str) -> &str {
-    match is_bcrypt(hash) {
-        true => hash.get(4..6).unwrap_or_default(),
+    if is_bcrypt(hash) {
+        hash.get(4..6).unwrap_or_default()
+    } else {
         // Salt and hash are the last two parts.
-        false => hash.rsplitn(3, '$').last().unwrap_or_default(),
+        hash.rsplitn(3, '$').last().unwrap_or_default()
     }
 }
 
@@ -401,9 +402,10 @@ fn check_hash(name: &str, hash: &str) -> Result<(), LineError> {
 
 /// Whether it is the hash of this password.
 fn is_of(hash: &str, password: &Secret) -> bool {
-    match is_bcrypt(hash) {
-        true => bcrypt::verify(password.expose(), hash).unwrap_or(false),
-        false => Argon2::default().verify_password(password.expose().as_bytes(), hash).is_ok(),
+    if is_bcrypt(hash) {
+        bcrypt::verify(password.expose(), hash).unwrap_or(false)
+    } else {
+        Argon2::default().verify_password(password.expose().as_bytes(), hash).is_ok()
     }
 }
 

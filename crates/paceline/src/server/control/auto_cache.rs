@@ -132,12 +132,11 @@ pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
         auto.turn(&label, (!serve).then_some("stopped by `paceline cache stop`"));
         turned.push(site.config.name.clone());
     }
-    match turned.is_empty() {
-        true => {
-            let why = "no site has `[auto_cache]` with `mode = \"verify\"` or `mode = \"serve\"`".to_owned();
-            Err(Refusal { status: StatusCode::NOT_FOUND, why })
-        }
-        false => Ok(json!({ "route": label, "serve": serve, "sites": turned })),
+    if turned.is_empty() {
+        let why = "no site has `[auto_cache]` with `mode = \"verify\"` or `mode = \"serve\"`".to_owned();
+        Err(Refusal { status: StatusCode::NOT_FOUND, why })
+    } else {
+        Ok(json!({ "route": label, "serve": serve, "sites": turned }))
     }
 }
 

@@ -51,9 +51,10 @@ fn clustered(front: &Front) -> Result<&Arc<Cluster>, Refusal> {
 fn said(asked: &ControlRequest) -> Result<Value, Refusal> {
     let said: Value =
         serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
-    match said.is_object() {
-        true => Ok(said),
-        false => Err(Refusal::bad("the body must be an object")),
+    if said.is_object() {
+        Ok(said)
+    } else {
+        Err(Refusal::bad("the body must be an object"))
     }
 }
 

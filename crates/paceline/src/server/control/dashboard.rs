@@ -81,9 +81,10 @@ pub async fn events(asked: ControlRequest, server: Arc<Front>) -> PageResult {
 pub async fn incident(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let id = last_step(&asked.head);
     let incident = server.incidents.get(id).ok_or_else(|| none("incident", id))?;
-    Ok(match wants_html(&asked.head) {
-        true => whole(HTML, dashboard::incident(&incident, &jiff::tz::TimeZone::system())),
-        false => rendered(StatusCode::OK, &incident.to_json()),
+    Ok(if wants_html(&asked.head) {
+        whole(HTML, dashboard::incident(&incident, &jiff::tz::TimeZone::system()))
+    } else {
+        rendered(StatusCode::OK, &incident.to_json())
     })
 }
 
@@ -91,9 +92,10 @@ pub async fn incident(asked: ControlRequest, server: Arc<Front>) -> PageResult {
 pub async fn error(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let id = last_step(&asked.head);
     let failed = server.incidents.get_failed(id).ok_or_else(|| none("error", id))?;
-    Ok(match wants_html(&asked.head) {
-        true => whole(HTML, dashboard::failed(&failed, &jiff::tz::TimeZone::system())),
-        false => rendered(StatusCode::OK, &failed.to_json()),
+    Ok(if wants_html(&asked.head) {
+        whole(HTML, dashboard::failed(&failed, &jiff::tz::TimeZone::system()))
+    } else {
+        rendered(StatusCode::OK, &failed.to_json())
     })
 }
 

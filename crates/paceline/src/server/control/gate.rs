@@ -112,12 +112,13 @@ fn free(head: &Parts, reads: bool) -> Result<(), Box<Response<Body>>> {
     if is_from_elsewhere(head) {
         return no(StatusCode::FORBIDDEN, ELSEWHERE);
     }
-    match reads {
-        true => Ok(()),
-        false => no(
+    if reads {
+        Ok(())
+    } else {
+        no(
             StatusCode::FORBIDDEN,
             "this request changes something and needs a token: set control_token, or use the control socket",
-        ),
+        )
     }
 }
 
@@ -204,9 +205,10 @@ fn refusal(status: StatusCode, why: &str) -> Response<Body> {
 /// A browser is shown where the token goes.
 fn closed(head: &Parts, why: &str) -> Response<Body> {
     let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    let mut answer = match accept.contains("text/html") {
-        true => whole("text/html; charset=utf-8", dashboard::door()),
-        false => refusal(StatusCode::UNAUTHORIZED, why),
+    let mut answer = if accept.contains("text/html") {
+        whole("text/html; charset=utf-8", dashboard::door())
+    } else {
+        refusal(StatusCode::UNAUTHORIZED, why)
     };
     *answer.status_mut() = StatusCode::UNAUTHORIZED;
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -125,9 +125,10 @@ impl Control {
                 Some((listener, file))
             });
         }
-        control.try_open().map_err(|why| control.at_path(why)).or_else(|why| match control.named {
-            true => Err(why),
-            false => {
+        control.try_open().map_err(|why| control.at_path(why)).or_else(|why| {
+            if control.named {
+                Err(why)
+            } else {
                 control.notice =
                     Some(format!("{why}; starting without a control socket (set another path with --control PATH)"));
                 Ok(())

@@ -22,10 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// GET /requests: the oldest first.
 pub async fn all(front: Arc<Front>) -> JsonResult {
     let entries = EXCHANGES.all();
-    let workers = match entries.iter().any(|entry| entry.held().is_some()) {
-        true => workers(&front).await,
-        false => HashMap::new(),
-    };
+    let workers =
+        if entries.iter().any(|entry| entry.held().is_some()) { workers(&front).await } else { HashMap::new() };
     let now = clock::now();
     let requests: Vec<_> = entries.iter().map(|entry| told(entry, &front, &workers, now)).collect();
     Ok(json!({ "requests": requests }))

@@ -191,13 +191,14 @@ fn applications(said: &Value, front: &Front) -> Result<Vec<(String, Arc<App>)>, 
         Value::String(wanted) => all.filter(|(name, _)| name == wanted).collect(),
         other => return Err(Refusal::bad(format!("\"site\" must be a name, not {other}"))),
     };
-    match (found.is_empty(), said["site"].as_str()) {
-        (false, _) => Ok(found),
-        (true, Some(wanted)) => {
-            Err(Refusal { status: StatusCode::NOT_FOUND, why: format!("no application has the site name {wanted:?}") })
-        }
-        (true, None) => Err(Refusal { status: StatusCode::NOT_FOUND, why: "no application is served here".into() }),
+    if !found.is_empty() {
+        return Ok(found);
     }
+    let why = match said["site"].as_str() {
+        Some(wanted) => format!("no application has the site name {wanted:?}"),
+        None => "no application is served here".into(),
+    };
+    Err(Refusal { status: StatusCode::NOT_FOUND, why })
 }
 
 #[cfg(test)]

@@ -120,11 +120,10 @@ async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response
     let here = || ROUTES.iter().filter(|route| route.covers(path));
     let Some(route) = here().find(|route| route.method == method.as_str()) else {
         let allowed: Vec<_> = here().map(|route| route.method).collect();
-        return Err(match allowed.is_empty() {
-            true => Refusal { status: StatusCode::NOT_FOUND, why: format!("there is nothing at {path}") },
-            false => {
-                Refusal { status: StatusCode::METHOD_NOT_ALLOWED, why: format!("{path} takes {}", allowed.join(", ")) }
-            }
+        return Err(if allowed.is_empty() {
+            Refusal { status: StatusCode::NOT_FOUND, why: format!("there is nothing at {path}") }
+        } else {
+            Refusal { status: StatusCode::METHOD_NOT_ALLOWED, why: format!("{path} takes {}", allowed.join(", ")) }
         });
     };
     let body = match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, LONGEST_BODY).collect()).await {

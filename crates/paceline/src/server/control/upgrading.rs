@@ -17,9 +17,10 @@ use crate::{
 
 /// POST /upgrade: `{"wait": true}` answers when it is known what became of it, else it answers at once.
 pub async fn begin(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
-    let wish: Value = match asked.body.is_empty() {
-        true => json!({}),
-        false => serde_json::from_slice(&asked.body).map_err(|error| Refusal::bad(format!("no JSON: {error}")))?,
+    let wish: Value = if asked.body.is_empty() {
+        json!({})
+    } else {
+        serde_json::from_slice(&asked.body).map_err(|error| Refusal::bad(format!("no JSON: {error}")))?
     };
     if server.is_adopted() {
         server

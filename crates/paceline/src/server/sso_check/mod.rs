@@ -75,9 +75,6 @@ fn area(config: &Config, site: &SiteConfig, sign_on: &SignOn, wish: &Wish, reade
         seen.push(line.clone());
         is_new
     });
-    let browsers = match sign_on.kerberos.is_some() && !hosts.is_empty() {
-        true => browsers(&hosts),
-        false => Vec::new(),
-    };
+    let browsers = if sign_on.kerberos.is_some() && !hosts.is_empty() { browsers(&hosts) } else { Vec::new() };
     Area { site: site.name.clone(), shown: sign_on.shown(), lines, browsers }
 }

@@ -152,13 +152,14 @@ fn of_groups(sign_on: &SignOn, kerberos: &Kerberos) -> Vec<Line> {
 fn of_claims(sign_on: &SignOn, oidc: &OpenId) -> Vec<Line> {
     let named: Vec<_> = groups(sign_on).cloned().collect();
     let only_groups = !named.is_empty() && sign_on.allow.iter().all(|allow| matches!(allow, Allow::Group(_)));
-    match oidc.groups_claim.is_none() && only_groups && sign_on.otherwise == Otherwise::OpenId {
-        true => vec![Line::wrong(
+    if oidc.groups_claim.is_none() && only_groups && sign_on.otherwise == Otherwise::OpenId {
+        vec![Line::wrong(
             "allow",
             format!("allow names {}, and nothing says which claim has the groups", named.join(", ")),
             "Set groups_claim = \"groups\" in oidc (Keycloak: \"realm_access.roles\"), and its scope in scopes.",
-        )],
-        false => Vec::new(),
+        )]
+    } else {
+        Vec::new()
     }
 }
 

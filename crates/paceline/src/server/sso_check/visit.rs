@@ -107,9 +107,10 @@ fn judge_offer(url: &Uri, seen: &Seen, sign_on: &SignOn) -> Line {
     }
     if seen.status == StatusCode::UNAUTHORIZED && basic && sign_on.basic.is_some() {
         let text = format!("{url}{through} asks for a password");
-        return match sign_on.kerberos.is_some() && sign_on.intranet.is_empty() {
-            true => Line::wrong(SUBJECT, format!("{text} and offers no tickets"), PROXY),
-            false => Line::good(SUBJECT, text),
+        return if sign_on.kerberos.is_some() && sign_on.intranet.is_empty() {
+            Line::wrong(SUBJECT, format!("{text} and offers no tickets"), PROXY)
+        } else {
+            Line::good(SUBJECT, text)
         };
     }
     match (seen.status, sign_on.kerberos.is_some(), sign_on.intranet.is_empty()) {

@@ -50,9 +50,10 @@ impl Habits {
 
     /// `value`: one that no other statement has.
     pub fn statement(&self, chance: &mut Chance, value: i64) -> Statement {
-        match chance.one_in(self.schema_changes) {
-            true => Statement::ToggleTrigger,
-            false => Statement::by_chance(chance, value),
+        if chance.one_in(self.schema_changes) {
+            Statement::ToggleTrigger
+        } else {
+            Statement::by_chance(chance, value)
         }
     }
 

@@ -153,9 +153,10 @@ impl Page {
 
     /// `own_route`: each kind has a route of its own.
     pub fn path(self, own_route: bool) -> String {
-        match own_route {
-            true => format!("/{}/{}", NAMES[self.kind], self.id),
-            false => format!("/pages/{}", self.kind * 10 + usize::try_from(self.id).unwrap()),
+        if own_route {
+            format!("/{}/{}", NAMES[self.kind], self.id)
+        } else {
+            format!("/pages/{}", self.kind * 10 + usize::try_from(self.id).unwrap())
         }
     }
 

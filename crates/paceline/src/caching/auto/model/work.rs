@@ -330,9 +330,10 @@ impl World {
             self.written += 1;
             link.frames.push_back((self.written, super::process::Frame::End));
         }
-        match is_worker {
-            true => self.events.push_back(Event::HasEnded(serial)),
-            false => self.open_console(),
+        if is_worker {
+            self.events.push_back(Event::HasEnded(serial))
+        } else {
+            self.open_console()
         }
     }
 

@@ -57,9 +57,10 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     if matches.get_flag("once") {
         return print(&lines::of(&first));
     }
-    match io::stdout().is_terminal() && io::stdin().is_terminal() {
-        true => on_terminal(watch, first),
-        false => plainly(watch, first),
+    if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        on_terminal(watch, first)
+    } else {
+        plainly(watch, first)
     }
 }
 

@@ -77,9 +77,10 @@ pub fn draw(frame: &mut Frame<'_>, shown: &TopView) {
     course(frame, chart, shown);
     frame.render_widget(of_sites(&figures.sites), table);
     let workers: usize = figures.sites.iter().map(|site| site.workers.len()).sum();
-    let [left, right] = match area.width >= WIDE {
-        true => Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(rest),
-        false => Layout::vertical([Constraint::Length(workers as u16 + 2), Constraint::Fill(1)]).areas(rest),
+    let [left, right] = if area.width >= WIDE {
+        Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(rest)
+    } else {
+        Layout::vertical([Constraint::Length(workers as u16 + 2), Constraint::Fill(1)]).areas(rest)
     };
     frame.render_widget(of_workers(&figures.sites), left);
     frame.render_widget(of_routes(&figures.sites), right);

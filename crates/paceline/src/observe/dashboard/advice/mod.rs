@@ -57,10 +57,7 @@ pub struct AdviceView<'a> {
 /// The page. Results are taken one after the other, and need not be in memory together.
 pub fn advice(view: &AdviceView, results: impl Iterator<Item = SiteAdvice>) -> String {
     let is_overview = view.site.is_none() && view.sites.len() > 1;
-    let shown = |one: SiteAdvice| match is_overview {
-        true => view.brief(&one),
-        false => view.whole(&one),
-    };
+    let shown = |one: SiteAdvice| if is_overview { view.brief(&one) } else { view.whole(&one) };
     let results: Vec<Markup> = results.map(shown).collect();
     let body = html! {
         header {
@@ -184,10 +181,7 @@ impl AdviceView<'_> {
 
     /// A command to copy, with the site's name where it needs one.
     fn command(&self, command: &str, site: &str) -> Markup {
-        let site = match self.sites.len() > 1 {
-            true => format!(" --site {}", quoted(site)),
-            false => String::new(),
-        };
+        let site = if self.sites.len() > 1 { format!(" --site {}", quoted(site)) } else { String::new() };
         html! { pre.command tabindex="0" { (command) (visible(&site)) } }
     }
 }
@@ -293,8 +287,9 @@ fn clipped(text: &str) -> String {
 /// For a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

@@ -228,10 +228,12 @@ impl<'a, O: Origin> Attempts<'a, O> {
         self.fingerprint = Some(known);
         let alone = self.accompanied.as_ref().is_some_and(|accompanied| !accompanied.is_so());
         if died {
-            let evidence = match (alone, self.deaths) {
-                (true, _) => Evidence::Alone,
-                (false, 0) => Evidence::First,
-                (false, _) => Evidence::Beside,
+            let evidence = if alone {
+                Evidence::Alone
+            } else if self.deaths == 0 {
+                Evidence::First
+            } else {
+                Evidence::Beside
             };
             suspects.died(known, evidence, self.given, clock::now());
             self.deaths += 1;

@@ -212,10 +212,7 @@ impl Channel {
 
     /// Appends an encoded frame to what `progress` will send.
     pub fn queue(&mut self, frame: Bytes) {
-        self.outgoing = match self.outgoing.is_empty() {
-            true => frame,
-            false => [&self.outgoing[..], &frame].concat().into(),
-        };
+        self.outgoing = if self.outgoing.is_empty() { frame } else { [&self.outgoing[..], &frame].concat().into() };
     }
 
     /// Tells the worker, behind what is queued, that the client of request `number` is gone.
@@ -269,9 +266,10 @@ impl Channel {
                     continue;
                 }
                 let Reply { number, frame } = Reply::try_from(raw).map_err(invalid)?;
-                return Poll::Ready(match number == *in_hand {
-                    true => Ok(Progress::Received(frame)),
-                    false => Err(invalid_misdirected(number, *in_hand)),
+                return Poll::Ready(if number == *in_hand {
+                    Ok(Progress::Received(frame))
+                } else {
+                    Err(invalid_misdirected(number, *in_hand))
                 });
             }
             if !outgoing.is_empty() || cancelled.is_some() {

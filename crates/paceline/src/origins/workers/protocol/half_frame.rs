@@ -37,11 +37,10 @@ impl HalfFrame {
                 self.lease.is_some()
             }
         };
-        match has_room {
-            true => Ok(()),
-            false => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, "no memory is left for frames that have come in part"))
-            }
+        if has_room {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "no memory is left for frames that have come in part"))
         }
     }
 }

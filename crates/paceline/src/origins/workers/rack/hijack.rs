@@ -123,9 +123,10 @@ impl Body for RawBody {
                 None => return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes)))),
                 Some(decoder) => {
                     let (ended, mut data) = (bytes.is_empty(), BytesMut::new());
-                    match ended {
-                        true => decoder.finish(&mut data)?,
-                        false => decoder.decode(bytes, &mut data)?,
+                    if ended {
+                        decoder.finish(&mut data)?
+                    } else {
+                        decoder.decode(bytes, &mut data)?
                     }
                     if ended || !data.is_empty() {
                         return Poll::Ready((!data.is_empty()).then(|| Ok(Frame::data(data.freeze()))));

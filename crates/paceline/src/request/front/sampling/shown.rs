@@ -162,10 +162,12 @@ fn workers(site: &str, overview: &Overview, memories: &Memories) -> Vec<Worker> 
         generation: generation.number,
         index: worker.index,
         pid: worker.pid,
-        state: match (worker.leaving || generation.role == Role::Leaving, worker.ready) {
-            (true, _) => "leaving",
-            (false, true) => "ready",
-            (false, false) => "starting",
+        state: if worker.leaving || generation.role == Role::Leaving {
+            "leaving"
+        } else if worker.ready {
+            "ready"
+        } else {
+            "starting"
         },
         memory: memory(worker.pid),
         busy: worker.busy,

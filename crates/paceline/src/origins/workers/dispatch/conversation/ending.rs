@@ -20,9 +20,10 @@ pub(super) const SMALL: usize = 16 << 10;
 
 /// A body that came whole. A small one is not worth counting. Err: too many such bodies are in memory.
 pub(super) fn whole(body: Bytes) -> Result<AnswerBody, Bytes> {
-    match body.len() <= SMALL {
-        true => Ok(AnswerBody::Whole(body)),
-        false => BODIES.hold(body).map(AnswerBody::Whole),
+    if body.len() <= SMALL {
+        Ok(AnswerBody::Whole(body))
+    } else {
+        BODIES.hold(body).map(AnswerBody::Whole)
     }
 }
 

@@ -218,12 +218,11 @@ impl Inner {
         let pipe = &mut self.pipes[at];
         pipe.open = false;
         for follower in std::mem::take(&mut pipe.followers) {
-            match pipe.mailbox.revoke(follower.posted) {
-                true => {
-                    pipe.cost = pipe.cost.saturating_sub(follower.cost);
-                    self.line.put_back(follower.place, follower.waiter);
-                }
-                false => pipe.followers.push_back(follower),
+            if pipe.mailbox.revoke(follower.posted) {
+                pipe.cost = pipe.cost.saturating_sub(follower.cost);
+                self.line.put_back(follower.place, follower.waiter);
+            } else {
+                pipe.followers.push_back(follower)
             }
         }
     }
