@@ -74,7 +74,7 @@ impl Directory {
     /// The settings make no sense, the certificates can't be read, or the system gives no thread.
     pub fn open(settings: Settings) -> Result<Directory, Failure> {
         let urls = settings.check()?;
-        let tls = trust::config(settings.ca_file.as_deref()).map_err(Failure::Settings)?;
+        let tls = trust::config(settings.ca_file.as_deref()).map_err(|why| Failure::Settings(why.to_string()))?;
         let system = |what: &dyn std::fmt::Display| Failure::Settings(format!("the system: {what}"));
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).map_err(|error| system(&error))?;
         let share = u32::try_from(urls.len()).unwrap_or(u32::MAX).saturating_add(1);

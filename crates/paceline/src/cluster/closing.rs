@@ -8,7 +8,11 @@ use ::cluster::{ClosedSites, Position, Sighting};
 use serde_json::{json, Value};
 use tokio::time::sleep;
 
-use super::{link::mark, now, Cluster};
+use super::{
+    error::{LinkError, SharedStateError},
+    link::mark,
+    now, Cluster,
+};
 use crate::{observe::log::Name, support::private_file};
 
 /// The others are waited for, at most: each asks once a second.
@@ -92,7 +96,7 @@ impl Cluster {
                 self.heard_closed(&version, &sites).await;
                 self.trouble()
             }
-            Err(why) => Some(why),
+            Err(why) => Some(why.to_string()),
         }
     }
 
@@ -159,45 +163,40 @@ impl Cluster {
     ///
     /// # Errors
     /// Why nothing has changed, as far as this front knows.
-    pub async fn close_sites(&self, site: Option<&str>, notice: Option<&Value>) -> Result<u64, String> {
+    pub async fn close_sites(&self, site: Option<&str>, notice: Option<&Value>) -> Result<u64, SharedStateError> {
         for _ in 0..TRIES {
-            let (version, sites) = self.link.closed().await.map_err(|why| self.not_reached(&why))?;
+            let (version, sites) = self.link.closed().await.map_err(|why| self.unreachable(why))?;
             let theirs = Position::parse(&version).unwrap_or_default();
             let known = self.closed_version();
             let (number, mut sites) = match ClosedSites::from_json(&sites) {
                 Some(sites) if theirs.number >= known.number => (theirs.number, sites),
-                None if theirs.number > known.number => {
-                    return Err(
-                        "a newer Paceline has changed it in a way that this one does not understand: use that one"
-                            .into(),
-                    )
-                }
+                None if theirs.number > known.number => return Err(SharedStateError::Newer),
                 _ => (known.number, self.closed()),
             };
             sites.turn(site, notice.cloned());
             if sites.is_too_large() {
-                return Err("too many pages: use a smaller --page, or the same for all sites".into());
+                return Err(SharedStateError::TooLarge);
             }
             // What another one has written may be any number.
             let next_number = number.saturating_add(1);
             let next = Position::new(next_number, mark());
             let changed = self.link.close(&version, &written(&next), &sites).await;
-            if changed.map_err(|why| self.not_reached(&why))? {
+            if changed.map_err(|why| self.unreachable(why))? {
                 self.adopt(next, sites);
                 return Ok(next_number);
             }
         }
-        Err("somebody else changes it at the same time: try again".into())
+        Err(SharedStateError::Contended)
     }
 
     /// Waits until all fronts that can be reached have applied the change; how they stand then.
     ///
     /// # Errors
     /// Why that is not known.
-    pub async fn confirmed(&self, number: u64) -> Result<Vec<Sighting>, String> {
+    pub async fn confirmed(&self, number: u64) -> Result<Vec<Sighting>, SharedStateError> {
         let end = now() + CONFIRM;
         loop {
-            let members = self.link.members().await.map_err(|why| self.not_reached(&why))?;
+            let members = self.link.members().await.map_err(|why| self.unreachable(why))?;
             let is_waiting = |seen: &Sighting| {
                 seen.left > 0
                     && !seen.member.has_left
@@ -211,8 +210,8 @@ impl Cluster {
         }
     }
 
-    pub(super) fn not_reached(&self, why: &str) -> String {
-        format!("{} can't be reached: {why}", self.link.place())
+    pub(super) fn unreachable(&self, why: LinkError) -> SharedStateError {
+        SharedStateError::Unreachable { place: self.link.place().to_owned(), why }
     }
 }
 

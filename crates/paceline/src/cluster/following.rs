@@ -14,7 +14,7 @@ use ::cluster::{Doubt, Entry, Millis, Position, Question};
 use cache::store::How;
 use tokio::time::{sleep, timeout};
 
-use super::{link::Reader, now, Cluster};
+use super::{error::LinkError, link::Reader, now, Cluster};
 use crate::{caching::Purge, observe::log::Name};
 
 /// Between two tries to reach the server.
@@ -94,7 +94,7 @@ impl Cluster {
     }
 
     /// A user without a right, or a proxy that does not know the command.
-    fn cannot_read_journal(&self, why: &str) {
+    fn cannot_read_journal(&self, why: &LinkError) {
         let text = format!(
             "Cluster {}: purges can't be read from {}, though it answers: {why}. From the next purge on each page is asked from the \
              application",
@@ -104,7 +104,7 @@ impl Cluster {
         self.log.event(Name::Cluster, text);
     }
 
-    async fn read_on(&self, reader: &mut Reader) -> Result<(), String> {
+    async fn read_on(&self, reader: &mut Reader) -> Result<(), LinkError> {
         let at = self.follower.lock().at().map(|at| at.number);
         let Some(number) = at else {
             // The beat says where it begins.
@@ -115,7 +115,7 @@ impl Cluster {
         let entries = self.link.read(reader, number).await?;
         if self.found(entries, began) {
             // Perhaps it is not the Valkey any more that is asked where the journal ends.
-            Err("entries are missing".into())
+            Err(LinkError::MissingEntries)
         } else {
             Ok(())
         }

@@ -12,12 +12,11 @@ use parking_lot::Mutex;
 use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, ScriptInvocation};
 
 use super::{
+    error::LinkError,
     primary::{Primary, Terms},
     scripts::SCRIPTS,
     Settings,
 };
-
-pub use super::primary::without_details;
 
 /// Time for an answer.
 pub const ANSWER_TIME: Duration = Duration::from_secs(1);
@@ -38,7 +37,7 @@ const REMEMBERED: u64 = 600_000;
 
 /// Valkey, as one cluster of fronts uses it.
 pub struct Link {
-    primary: Result<Primary, String>,
+    primary: Result<Primary, LinkError>,
     /// Hosts and ports, or the path of the socket.
     place: String,
     /// They have one slot of a Valkey Cluster.
@@ -121,7 +120,7 @@ impl Link {
         member: impl FnOnce(Millis) -> Member,
         ttl: Millis,
         closed: &str,
-    ) -> Result<BeatAnswer, String> {
+    ) -> Result<BeatAnswer, LinkError> {
         let connection = self.connected().await?;
         let since = self.asked_by(connection.0, asked);
         let member = member(since);
@@ -144,21 +143,21 @@ impl Link {
     }
 
     /// What is closed on all fronts, as JSON, and its version.
-    pub async fn closed(&self) -> Result<(String, String), String> {
+    pub async fn closed(&self) -> Result<(String, String), LinkError> {
         let mut script = SCRIPTS.closed.prepare_invoke();
         script.key(self.key("closed"));
         self.run(&script).await
     }
 
     /// Changes what is closed on all fronts. False: it is not of the version `from` any more.
-    pub async fn close(&self, from: &str, to: &str, sites: &ClosedSites) -> Result<bool, String> {
+    pub async fn close(&self, from: &str, to: &str, sites: &ClosedSites) -> Result<bool, LinkError> {
         let mut script = SCRIPTS.close.prepare_invoke();
         script.key(self.key("closed")).arg(from).arg(to).arg(sites.to_json());
         self.run(&script).await
     }
 
     /// Takes the lease of a restart of all fronts, for so long. Who has it, if somebody does.
-    pub async fn take_restart(&self, token: &str, owner: &str, time: Millis) -> Result<Option<String>, String> {
+    pub async fn take_restart(&self, token: &str, owner: &str, time: Millis) -> Result<Option<String>, LinkError> {
         let mut script = SCRIPTS.take_restart.prepare_invoke();
         script.key(self.key("restart")).arg(token).arg(time).arg(owner);
         let (is_taken, owner): (bool, String) = self.run(&script).await?;
@@ -171,7 +170,7 @@ impl Link {
         token: &str,
         time: Millis,
         order: Option<(&str, &RestartOrder)>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, LinkError> {
         let mut script = SCRIPTS.keep_restart.prepare_invoke();
         script.key(self.key("restart")).arg(token).arg(time);
         if let Some((member, order)) = order {
@@ -181,14 +180,14 @@ impl Link {
     }
 
     /// Gives the lease back. An order that its member has not heard is not given any more.
-    pub async fn end_restart(&self, token: &str) -> Result<(), String> {
+    pub async fn end_restart(&self, token: &str) -> Result<(), LinkError> {
         let mut script = SCRIPTS.end_restart.prepare_invoke();
         script.key(self.key("restart")).arg(token);
         self.run(&script).await
     }
 
     /// Writes orders into the journal. The last one's place there.
-    pub async fn publish(&self, from: &str, orders: &[Order]) -> Result<Position, String> {
+    pub async fn publish(&self, from: &str, orders: &[Order]) -> Result<Position, LinkError> {
         let mut script = SCRIPTS.publish.prepare_invoke();
         script.key(self.key("journal")).key(self.key("end"));
         script.arg(from).arg(JOURNAL);
@@ -201,7 +200,7 @@ impl Link {
     }
 
     /// All members, those that fell silent lately included.
-    pub async fn members(&self) -> Result<Vec<Sighting>, String> {
+    pub async fn members(&self) -> Result<Vec<Sighting>, LinkError> {
         let mut script = SCRIPTS.members.prepare_invoke();
         script.key(self.key("members")).arg(REMEMBERED);
         let found: Vec<(String, i64, u64)> = self.run(&script).await?;
@@ -212,13 +211,13 @@ impl Link {
     }
 
     /// A connection that may wait for entries.
-    pub async fn reader(&self) -> Result<Reader, String> {
+    pub async fn reader(&self) -> Result<Reader, LinkError> {
         let terms = Terms { most: READ_BYTES, ..Terms::new(WAITING_TIME + ANSWER_TIME) };
         Ok(Reader { connection: self.connect_on(&terms).await?, terms })
     }
 
     /// The entries after `number`; none: none came.
-    pub async fn read(&self, reader: &mut Reader, number: u64) -> Result<Vec<Entry>, String> {
+    pub async fn read(&self, reader: &mut Reader, number: u64) -> Result<Vec<Entry>, LinkError> {
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(READ).arg("BLOCK").arg(WAITING_TIME.as_millis() as u64);
         command.arg("STREAMS").arg(self.key("journal")).arg(format!("{number}-{}", u64::MAX));
@@ -229,7 +228,7 @@ impl Link {
                 *reader = self.reader().await?;
                 return Ok(cut);
             }
-            Err(error) => return Err(without_details(&error)),
+            Err(error) => return Err(error.into()),
         };
         let entry = |found: redis::streams::StreamId| {
             let text = |key: &str| found.get::<String>(key).unwrap_or_default();
@@ -239,13 +238,12 @@ impl Link {
     }
 
     /// Reads entries without what is longer than fronts write.
-    async fn read_cut(&self, number: u64) -> Result<Vec<Entry>, String> {
+    async fn read_cut(&self, number: u64) -> Result<Vec<Entry>, LinkError> {
         let mut script = SCRIPTS.read.prepare_invoke();
         script.key(self.key("journal")).arg(format!("({number}-{}", u64::MAX));
         script.arg(READ).arg(LONGEST_ORDER).arg(CUT_BYTES);
         let mut connection = self.connect(CUT_TIME).await?;
-        let found: Vec<(String, Vec<Vec<u8>>)> =
-            script.invoke_async(&mut connection).await.map_err(|error| without_details(&error))?;
+        let found: Vec<(String, Vec<Vec<u8>>)> = script.invoke_async(&mut connection).await?;
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap_or_default();
         let entry = |(id, said): (String, Vec<Vec<u8>>)| {
             let said: [Vec<u8>; 4] = said.try_into().unwrap_or_default();
@@ -255,7 +253,7 @@ impl Link {
     }
 
     /// Runs a script. Each may run twice: if the connection was lost, nobody knows whether it has.
-    async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, String> {
+    async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, LinkError> {
         let connection = self.connected().await?;
         self.run_by(connection, script).await
     }
@@ -264,19 +262,19 @@ impl Link {
         &self,
         (number, mut connection): (u64, MultiplexedConnection),
         script: &ScriptInvocation<'_>,
-    ) -> Result<T, String> {
+    ) -> Result<T, LinkError> {
         script.invoke_async(&mut connection).await.map_err(|error| {
             // Of one that is slow nobody knows whether it comes back, and one that refuses to write is no primary any more.
             let mut known = self.connection.lock();
             if known.as_ref().is_some_and(|(now, _)| *now == number) {
                 *known = None;
             }
-            without_details(&error)
+            LinkError::from(error)
         })
     }
 
     /// The connection and its number; a new one if the last is broken.
-    async fn connected(&self) -> Result<(u64, MultiplexedConnection), String> {
+    async fn connected(&self) -> Result<(u64, MultiplexedConnection), LinkError> {
         let known = self.connection.lock().clone();
         if let Some(known) = known {
             return Ok(known);
@@ -289,12 +287,12 @@ impl Link {
     }
 
     /// A connection of its own.
-    pub async fn connect(&self, answer_time: Duration) -> Result<MultiplexedConnection, String> {
+    pub async fn connect(&self, answer_time: Duration) -> Result<MultiplexedConnection, LinkError> {
         self.connect_on(&Terms::new(answer_time)).await
     }
 
-    async fn connect_on(&self, terms: &Terms) -> Result<MultiplexedConnection, String> {
-        let primary = self.primary.as_ref().map_err(String::clone)?;
+    async fn connect_on(&self, terms: &Terms) -> Result<MultiplexedConnection, LinkError> {
+        let primary = self.primary.as_ref().map_err(LinkError::clone)?;
         primary.connect(&self.key("end"), terms).await
     }
 }

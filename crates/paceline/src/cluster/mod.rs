@@ -2,7 +2,7 @@
 //! can't know what was purged asks the application. The rules are in the crate `cluster`. It never stores a page
 //! there unless `shared_cache` says so, and without `[cluster]` it connects to nothing.
 //!
-//! Reading order: `address` and `settings`, `primary` (which server has our keys; `stream` and `reply_limit`: a connection to it), `link` and `scripts` (what is asked at the
+//! Reading order: `address` and `settings`, `error`, `primary` (which server has our keys; `stream` and `reply_limit`: a connection to it), `link` and `scripts` (what is asked at the
 //! server), `following` (the journal is read and obeyed), `publishing` (own purges, and who has confirmed them),
 //! `position_file` (up to where the cache on disk is purged), `own_front` (what the others have done here), `closing`
 //! (maintenance of all), `rolling` (a restart of all), `report` (for `paceline cluster`), `tier` (pages that are shared),
@@ -10,6 +10,7 @@
 
 mod address;
 mod closing;
+mod error;
 mod following;
 mod link;
 mod own_front;
@@ -55,11 +56,12 @@ use crate::{
 };
 
 use self::{
-    closing::Closing, link::Link, position_file::PositionFile, publishing::Numbered, rates::Rates, reach::Reach,
-    report::Glance, tier::Tier,
+    closing::Closing, error::LinkError, link::Link, position_file::PositionFile, publishing::Numbered, rates::Rates,
+    reach::Reach, report::Glance, tier::Tier,
 };
 
 pub use address::{Address, AddressError};
+pub use error::SharedStateError;
 pub use own_front::OwnFront;
 pub use rates::RateFigures;
 pub use rolling::NotBegun;
@@ -348,8 +350,8 @@ impl Cluster {
         }
     }
 
-    fn lost(&self, why: &str) {
-        if self.reach.lock().lose(why) {
+    fn lost(&self, why: &LinkError) {
+        if self.reach.lock().lose(&why.to_string()) {
             let (name, place) = (&self.settings.name, self.link.place());
             let ttl = show_duration(self.settings.partition_ttl);
             let text = format!(

@@ -20,7 +20,7 @@ use redis::{
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use super::{address::Servers, reply_limit::LimitedStream, stream, Settings};
+use super::{address::Servers, error::LinkError, reply_limit::LimitedStream, stream, Settings};
 
 /// Time to connect.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
@@ -59,8 +59,8 @@ pub struct Primary {
 
 impl Primary {
     /// Does not connect. It reads files, so no event loop calls it.
-    pub fn open(settings: &Settings) -> Result<Primary, String> {
-        let mut servers = settings.url.servers().map_err(|error| format!("it has a url {error}"))?;
+    pub fn open(settings: &Settings) -> Result<Primary, LinkError> {
+        let mut servers = settings.url.servers()?;
         let secret = |file: &Option<_>, key| file.as_deref().map(|file| password(file, key)).transpose();
         if let Some(secret) = secret(&settings.password_file, "password_file")? {
             let with_it = |login: &RedisConnectionInfo| login.clone().set_password(&secret);
@@ -89,7 +89,7 @@ impl Primary {
     }
 
     /// A connection of its own. `key`: one of those that the primary has.
-    pub async fn connect(&self, key: &str, terms: &Terms) -> Result<MultiplexedConnection, String> {
+    pub async fn connect(&self, key: &str, terms: &Terms) -> Result<MultiplexedConnection, LinkError> {
         match &self.servers {
             Servers::One(info) => self.reach(info, CONNECT_TIME, terms).await,
             Servers::Sentinels { sentinels, name, login } => {
@@ -105,16 +105,16 @@ impl Primary {
         all: &[ConnectionInfo],
         terms: &Terms,
         asking: Asking<'_>,
-    ) -> Result<MultiplexedConnection, String> {
+    ) -> Result<MultiplexedConnection, LinkError> {
         let first = self.last.load(Relaxed);
-        let (mut refused, mut why): (Vec<ConnectionAddr>, Vec<String>) = (Vec::new(), Vec::new());
+        let (mut refused, mut why): (Vec<ConnectionAddr>, Vec<(ConnectionAddr, LinkError)>) = (Vec::new(), Vec::new());
         for number in (first..first + all.len()).map(|number| number % all.len()) {
             let Some(asked) = all.get(number) else { continue };
             let found = match self.address(asked, &asking).await {
                 Ok(found) if refused.contains(found.addr()) => continue,
                 Ok(found) => found,
                 Err(error) => {
-                    why.push(format!("{}: {error}", asked.addr()));
+                    why.push((asked.addr().clone(), error));
                     continue;
                 }
             };
@@ -125,22 +125,22 @@ impl Primary {
                     *self.found.lock() = Some(addr);
                     return Ok(connection);
                 }
-                Err(error) => why.push(format!("{addr}: {error}")),
+                Err(error) => why.push((addr.clone(), error)),
             }
             refused.push(addr);
         }
-        Err(why.join("; "))
+        Err(LinkError::NoneOfSeveral(why))
     }
 
     /// Where the primary is, as this one knows it.
-    async fn address(&self, asked: &ConnectionInfo, asking: &Asking<'_>) -> Result<ConnectionInfo, String> {
+    async fn address(&self, asked: &ConnectionInfo, asking: &Asking<'_>) -> Result<ConnectionInfo, LinkError> {
         let mut connection = self.reach(asked, ASKING_TIME, &Terms::new(ASKING_TIME)).await?;
         match asking {
             Asking::Sentinel { name, login } => {
                 let mut command = redis::cmd("SENTINEL");
                 command.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-                let told: Option<(String, u16)> = command.query_async(&mut connection).await.map_err(failed)?;
-                let (host, port) = told.ok_or_else(|| format!("it watches no primary named {name}"))?;
+                let told: Option<(String, u16)> = command.query_async(&mut connection).await?;
+                let (host, port) = told.ok_or_else(|| LinkError::UnknownPrimary((*name).to_owned()))?;
                 Ok(asked.clone().set_addr(at(asked.addr(), host, port)).set_redis_settings((*login).clone()))
             }
             Asking::Node { key } => {
@@ -148,10 +148,10 @@ impl Primary {
                 commands.cmd("CLUSTER").arg("KEYSLOT").arg(key).cmd("CLUSTER").arg("SLOTS");
                 let told: Result<(i64, Value), _> = commands.query_async(&mut connection).await;
                 let (slot, slots) = told.map_err(|error| match error.code() {
-                    Some("ERR") => "it is no node of a Valkey Cluster: give its address as url, and no list".into(),
-                    _ => without_details(&error),
+                    Some("ERR") => LinkError::NoNode,
+                    _ => error.into(),
                 })?;
-                let (host, port) = primary_of(&slots, slot).ok_or("it knows nobody who has our keys")?;
+                let (host, port) = primary_of(&slots, slot).ok_or(LinkError::NoOwner)?;
                 // None: it does not know its own name, which is the one that it was asked by.
                 let host = host.unwrap_or_else(|| host_of(asked.addr()));
                 Ok(asked.clone().set_addr(at(asked.addr(), host, port)))
@@ -165,16 +165,16 @@ impl Primary {
         found: ConnectionInfo,
         terms: &Terms,
         asking: &Asking<'_>,
-    ) -> Result<MultiplexedConnection, String> {
+    ) -> Result<MultiplexedConnection, LinkError> {
         let mut connection = self.reach(&found, CONNECT_TIME, terms).await?;
         match asking {
-            Asking::Sentinel { .. } => match redis::cmd("ROLE").query_async(&mut connection).await.map_err(failed)? {
+            Asking::Sentinel { .. } => match redis::cmd("ROLE").query_async(&mut connection).await? {
                 Role::Primary { .. } => {}
-                _ => return Err("it is not the primary".into()),
+                _ => return Err(LinkError::NoPrimary),
             },
             // One that has lost them, or only copies them, says MOVED.
             Asking::Node { key } => {
-                let _: u64 = redis::cmd("EXISTS").arg(key).query_async(&mut connection).await.map_err(failed)?;
+                let _: u64 = redis::cmd("EXISTS").arg(key).query_async(&mut connection).await?;
             }
         }
         Ok(connection)
@@ -185,7 +185,7 @@ impl Primary {
         info: &ConnectionInfo,
         time: Duration,
         terms: &Terms,
-    ) -> Result<MultiplexedConnection, String> {
+    ) -> Result<MultiplexedConnection, LinkError> {
         let connecting = async {
             let stream = stream::open(info.addr(), self.tls.as_ref()).await.map_err(RedisError::from)?;
             let stream = LimitedStream::new(stream, terms.most, terms.exceeded.clone());
@@ -194,7 +194,7 @@ impl Primary {
         };
         let connected = timeout(time, connecting).await;
         let (connection, driving) =
-            connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())).map_err(failed)?;
+            connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))?;
         // It ends with the last of those who have the connection.
         tokio::spawn(driving);
         Ok(connection)
@@ -207,20 +207,12 @@ enum Asking<'a> {
     Node { key: &'a str },
 }
 
-/// What has gone wrong. Details of the server may repeat what was sent, so only its error code is kept.
-pub fn without_details(error: &RedisError) -> String {
-    match error.code() {
-        Some(code) => format!("it answers {code}"),
-        None => error.to_string(),
-    }
-}
-
-fn failed(error: RedisError) -> String {
-    without_details(&error)
-}
-
-fn password(file: &Path, key: &str) -> Result<String, String> {
-    let read = fs::read_to_string(file).map_err(|error| format!("{key} {}: {error}", file.display()))?;
+fn password(file: &Path, key: &'static str) -> Result<String, LinkError> {
+    let read = fs::read_to_string(file).map_err(|why| LinkError::PasswordFile {
+        key,
+        file: file.to_owned(),
+        why: Arc::new(why),
+    })?;
     Ok(read.trim_end().to_owned())
 }
 

@@ -141,6 +141,7 @@ pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publ
                 confirming.more.notify_one();
             }
             Err(why) => {
+                let why = why.to_string();
                 refuse(&mut unsent, &why);
                 if trouble.is_none() {
                     let place = cluster.link.place();
@@ -228,7 +229,7 @@ async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
             }
             Err(why) => {
                 for one in waiting {
-                    let _ = one.outcome.send(Outcome::Unconfirmed(why.clone()));
+                    let _ = one.outcome.send(Outcome::Unconfirmed(why.to_string()));
                 }
             }
         }

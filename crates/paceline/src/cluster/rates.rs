@@ -18,7 +18,7 @@ use serde_json::{json, Value};
 use tokio::time::timeout;
 use units::show_duration;
 
-use super::{link, now, scripts::repairing, Cluster};
+use super::{error::LinkError, link, now, scripts::repairing, Cluster};
 use crate::{
     exchange::rate_limit::{Bucket, RateLimits},
     observe::log::Name,
@@ -160,12 +160,12 @@ impl Cluster {
                 self.rates_succeeded(rates);
                 return Some(Verdict { wait: told[0], full_in: told[1..].to_vec() });
             }
-            Ok(Ok(_)) => "its answer has another form".into(),
+            Ok(Ok(_)) => LinkError::Malformed,
             Ok(Err(error)) => {
                 *rates.connected.lock() = None;
-                link::without_details(&error)
+                LinkError::from(error)
             }
-            Err(_) => format!("no answer in {} ms", rates.time.as_millis()),
+            Err(_) => LinkError::NoAnswer(rates.time),
         };
         self.rates_failed(rates, true, why);
         None
@@ -197,7 +197,7 @@ impl Cluster {
     }
 
     /// `is_there`: it has a connection.
-    fn rates_failed(&self, rates: &Rates, is_there: bool, why: String) {
+    fn rates_failed(&self, rates: &Rates, is_there: bool, why: LinkError) {
         rates.errors.fetch_add(1, Relaxed);
         let now = now();
         let open_for = {
@@ -215,7 +215,7 @@ impl Cluster {
             self.settings.name,
             show_duration(Duration::from_millis(open_for)),
         );
-        if rates.trouble.lock().replace(why).is_none() {
+        if rates.trouble.lock().replace(why.to_string()).is_none() {
             self.log.event(Name::Cluster, text);
         }
     }

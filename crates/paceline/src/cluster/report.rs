@@ -9,7 +9,7 @@ use ::cluster::{RestartProgress, Sighting, Status};
 use serde_json::{json, Value};
 use tokio::time::sleep;
 
-use super::{now, rates::Rates, tier::Tier, Cluster};
+use super::{error::SharedStateError, now, rates::Rates, tier::Tier, Cluster};
 
 /// How often the members are read for a dashboard that is open, and for how long after somebody has looked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -49,8 +49,8 @@ impl Cluster {
     ///
     /// # Errors
     /// Why they are not known.
-    pub async fn sightings(&self) -> Result<Vec<Sighting>, String> {
-        let members = self.link.members().await.map_err(|why| self.not_reached(&why))?;
+    pub async fn sightings(&self) -> Result<Vec<Sighting>, SharedStateError> {
+        let members = self.link.members().await.map_err(|why| self.unreachable(why))?;
         Ok(in_order(members))
     }
 
@@ -88,7 +88,7 @@ impl Cluster {
     pub async fn report(&self) -> Value {
         let trouble = self.hear_closed().await;
         let found = self.link.members().await;
-        let trouble = found.as_ref().err().cloned().or(trouble);
+        let trouble = found.as_ref().err().map(ToString::to_string).or(trouble);
         let (at, behind, lease) = {
             let follower = self.follower.lock();
             (follower.at().cloned().unwrap_or_default(), follower.behind(), follower.lease())

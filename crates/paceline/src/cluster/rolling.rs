@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ::cluster::{Millis, RestartOrder, RestartProgress, RestartState, Sighting};
 
-use super::{link::mark, now, Cluster};
+use super::{error::SharedStateError, link::mark, now, Cluster};
 
 /// How long the lease lasts without being kept.
 const LEASE: Millis = 10_000;
@@ -16,7 +16,7 @@ const LEASE: Millis = 10_000;
 pub enum NotBegun {
     /// Somebody else has begun one.
     Taken(String),
-    NotReached(String),
+    Unreachable(SharedStateError),
 }
 
 /// How one front stands with its order.
@@ -38,7 +38,7 @@ impl Cluster {
         match self.link.take_restart(&token, &owner, LEASE).await {
             Ok(None) => Ok(token),
             Ok(Some(owner)) => Err(NotBegun::Taken(owner)),
-            Err(why) => Err(NotBegun::NotReached(self.not_reached(&why))),
+            Err(why) => Err(NotBegun::Unreachable(self.unreachable(why))),
         }
     }
 
@@ -49,23 +49,23 @@ impl Cluster {
         member: &str,
         site: Option<&str>,
         watch: Millis,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, SharedStateError> {
         let order = RestartOrder { id: mark(), site: site.map(str::to_owned), watch };
         let is_kept = self.link.keep_restart(token, LEASE, Some((member, &order))).await;
-        Ok(is_kept.map_err(|why| self.not_reached(&why))?.then_some(order.id))
+        Ok(is_kept.map_err(|why| self.unreachable(why))?.then_some(order.id))
     }
 
     /// Keeps the lease, and looks at one front.
-    pub async fn look_at_restart(&self, token: &str, member: &str) -> Result<Standing, String> {
-        let is_kept = self.link.keep_restart(token, LEASE, None).await.map_err(|why| self.not_reached(&why))?;
+    pub async fn look_at_restart(&self, token: &str, member: &str) -> Result<Standing, SharedStateError> {
+        let is_kept = self.link.keep_restart(token, LEASE, None).await.map_err(|why| self.unreachable(why))?;
         let members = self.sightings().await?;
         let member = members.into_iter().find(|seen| seen.member.id == member);
         Ok(Standing { has_lost_lease: !is_kept, member })
     }
 
     /// Gives the lease back, with an order that its front has not heard yet.
-    pub async fn end_restart(&self, token: &str) -> Result<(), String> {
-        self.link.end_restart(token).await.map_err(|why| self.not_reached(&why))
+    pub async fn end_restart(&self, token: &str) -> Result<(), SharedStateError> {
+        self.link.end_restart(token).await.map_err(|why| self.unreachable(why))
     }
 
     /// An order for this front, in the answer to a question of the time `asked`. It is obeyed once, and not after its time: this

@@ -23,7 +23,7 @@ use redis::aio::MultiplexedConnection;
 use serde_json::Value;
 use units::show_duration;
 
-use super::{link, now, settings::SharedCache, Cluster};
+use super::{error::LinkError, link, now, settings::SharedCache, Cluster};
 use crate::{
     caching::{SharedTier, TierSession},
     observe::log::Name,
@@ -112,21 +112,19 @@ impl Cluster {
         });
     }
 
-    async fn connect_to_run(&self) -> Result<Connected, String> {
+    async fn connect_to_run(&self) -> Result<Connected, LinkError> {
         let mut connection = self.link.connect(link::ANSWER_TIME).await?;
         let mut asked = redis::pipe();
         asked.cmd("INFO").arg("server").cmd("INFO").arg("memory");
-        let answer = asked.query_async::<(String, String)>(&mut connection).await;
-        let (server, memory) = answer.map_err(|error| link::without_details(&error))?;
+        let (server, memory) = asked.query_async::<(String, String)>(&mut connection).await?;
         let mut script = SCRIPTS.secret.prepare_invoke();
         script.key(self.link.key("secret")).arg(uuid::Uuid::new_v4().simple().to_string());
-        let secret =
-            script.invoke_async::<String>(&mut connection).await.map_err(|error| link::without_details(&error))?;
-        if let Some(why) = evicts_purges(&memory) {
-            return Err(why);
+        let secret = script.invoke_async::<String>(&mut connection).await?;
+        if let Some(policy) = policy_that_evicts_purges(&memory) {
+            return Err(LinkError::EvictsPurges(policy.to_owned()));
         }
-        let run = field(&server, "run_id").ok_or("it does not say its run_id")?;
-        let secret = u128::from_str_radix(&secret, 16).map_err(|_| "its key secret has another format")?;
+        let run = field(&server, "run_id").ok_or(LinkError::NoRunId)?;
+        let secret = u128::from_str_radix(&secret, 16).map_err(|_| LinkError::BadSecret)?;
         let keys = KeyMaker::new([(secret >> 64) as u64, secret as u64]);
         Ok(Connected { connection, keys, run: run.chars().take(16).collect() })
     }
@@ -137,7 +135,7 @@ impl Cluster {
         }
     }
 
-    fn tier_failed(&self, is_there: bool, why: String) {
+    fn tier_failed(&self, is_there: bool, why: LinkError) {
         let Some(tier) = &self.tier else { return };
         let Some(open_for) = tier.failed(is_there, now()) else { return };
         // Perhaps the connection is dead, and nobody has said so.
@@ -147,7 +145,7 @@ impl Cluster {
             self.settings.name,
             show_duration(std::time::Duration::from_millis(open_for)),
         );
-        if tier.trouble.lock().replace(why).is_none() {
+        if tier.trouble.lock().replace(why.to_string()).is_none() {
             self.log.event(Name::Cluster, text);
         }
     }
@@ -174,13 +172,11 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Why pages must not be stored: they would take the place of purges, or leave none for them. Pages expire and purges do
-/// not, so with a policy for what expires only pages are evicted.
-fn evicts_purges(memory: &str) -> Option<String> {
+/// The server's policy, if pages must not be stored under it: they would take the place of purges, or leave none for them. Pages
+/// expire and purges do not, so with a policy for what expires only pages are evicted.
+fn policy_that_evicts_purges(memory: &str) -> Option<&str> {
     let (limit, policy) = (field(memory, "maxmemory")?, field(memory, "maxmemory_policy")?);
-    (limit != "0" && !policy.starts_with("volatile-")).then(|| {
-        format!("it has maxmemory with maxmemory-policy {policy}, so pages could displace purges: set volatile-lru")
-    })
+    (limit != "0" && !policy.starts_with("volatile-")).then_some(policy)
 }
 
 #[cfg(test)]
@@ -201,7 +197,7 @@ mod tests {
             ("100", "noeviction", true),
             ("100", "allkeys-lru", true),
         ] {
-            assert_eq!(evicts_purges(&memory(limit, policy)).is_some(), is_refused, "{limit} {policy}");
+            assert_eq!(policy_that_evicts_purges(&memory(limit, policy)).is_some(), is_refused, "{limit} {policy}");
         }
         assert_eq!(field("# Server\r\nrun_id:abc\r\nrun:x\r\n", "run_id"), Some("abc"));
     }

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    super::{link, now, Cluster},
+    super::{error::LinkError, link, now, Cluster},
     scripts::{ALONE, SCRIPTS},
     Connected, Tier,
 };
@@ -68,9 +68,9 @@ impl Session {
             }
             Ok(Err(error)) => {
                 self.disconnect();
-                link::without_details(&error)
+                LinkError::from(error)
             }
-            Err(_) => format!("no answer in {} ms", time.as_millis()),
+            Err(_) => LinkError::NoAnswer(time),
         };
         self.cluster.tier_failed(true, why);
         None

@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 
 use super::answer::{ControlRequest, JsonResult, Refusal};
 use crate::{
-    cluster::{Cluster, NotBegun},
+    cluster::{Cluster, NotBegun, SharedStateError},
     request::front::Front,
 };
 
@@ -29,8 +29,8 @@ pub fn alone(instead: &str) -> Refusal {
 }
 
 /// Valkey does not answer.
-pub fn not_reached(why: String) -> Refusal {
-    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why }
+pub fn not_reached(why: impl ToString) -> Refusal {
+    Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why: why.to_string() }
 }
 
 fn conflict(why: String) -> Refusal {
@@ -66,7 +66,7 @@ fn text<'a>(said: &'a Value, key: &str) -> Result<&'a str, Refusal> {
 pub async fn begin_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let cluster = clustered(&front)?;
     let skips = said(&asked)?["skip_silent"] == true;
-    let nothing = |why: String| not_reached(format!("{why}. Nothing was restarted"));
+    let nothing = |why: SharedStateError| not_reached(format!("{why}. Nothing was restarted"));
     let members = cluster.sightings().await.map_err(nothing)?;
     let (silent, there): (Vec<_>, Vec<_>) = members.into_iter().partition(Sighting::is_silent);
     if let (false, [first, ..]) = (skips, &*silent) {
@@ -90,7 +90,7 @@ pub async fn begin_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResu
         NotBegun::Taken(owner) => conflict(format!(
             "{owner} restarts all servers already: nothing was restarted. `paceline cluster` shows how far it is"
         )),
-        NotBegun::NotReached(why) => nothing(why),
+        NotBegun::Unreachable(why) => nothing(why),
     })?;
     let shown = |seen: &Sighting| json!({ "id": seen.member.id, "host": seen.member.host, "pid": seen.member.pid, "is_this": seen.member.id == cluster.own_id() });
     Ok(json!({
@@ -117,7 +117,7 @@ pub async fn order_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResu
     Ok(match ordered {
         Ok(Some(order)) => json!({ "order": order }),
         Ok(None) => json!({ "state": "lost" }),
-        Err(why) => json!({ "trouble": why }),
+        Err(why) => json!({ "trouble": why.to_string() }),
     })
 }
 
@@ -127,7 +127,7 @@ pub async fn look_at_restart(asked: ControlRequest, front: Arc<Front>) -> JsonRe
     let (token, member, order) = (text(&said, "token")?, text(&said, "member")?, text(&said, "order")?);
     let standing = match clustered(&front)?.look_at_restart(token, member).await {
         Ok(standing) => standing,
-        Err(why) => return Ok(json!({ "trouble": why })),
+        Err(why) => return Ok(json!({ "trouble": why.to_string() })),
     };
     if standing.has_lost_lease {
         return Ok(json!({ "state": "lost" }));

@@ -11,7 +11,7 @@ use super::{
     cluster::{alone, not_reached},
 };
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, SharedStateError},
     config::TrustedProxies,
     observe::log::Name,
     request::{
@@ -76,7 +76,8 @@ async fn turn_all(front: &Front, site: Option<&str>, notice: Option<Notice>, sit
     let cluster = front.cluster.as_ref().ok_or_else(|| alone("`paceline maintenance` without --cluster"))?;
     let is_on = notice.is_some();
     let notice = notice.map(|notice| json!(notice));
-    let unchanged = |why| not_reached(format!("{why}. As far as this server knows, nothing has changed"));
+    let unchanged =
+        |why: SharedStateError| not_reached(format!("{why}. As far as this server knows, nothing has changed"));
     let number = cluster.close_sites(site, notice.as_ref()).await.map_err(unchanged)?;
     let state = if is_on { "closed for maintenance" } else { "open again" };
     let what = site.map_or("all sites are".into(), |site| format!("{site} is"));
@@ -86,7 +87,7 @@ async fn turn_all(front: &Front, site: Option<&str>, notice: Option<Notice>, sit
     let members = cluster.confirmed(number).await;
     let (members, trouble) = match members {
         Ok(members) => (members.iter().filter_map(|seen| member(cluster, seen, number)).collect(), None),
-        Err(why) => (Vec::new(), Some(why)),
+        Err(why) => (Vec::new(), Some(why.to_string())),
     };
     let sites: Map<_, _> = sites.iter().map(|site| (site.config.name.clone(), of_site(site))).collect();
     Ok(json!({
