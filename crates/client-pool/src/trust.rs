@@ -153,12 +153,15 @@ fn system() -> Vec<CertificateDer<'static>> {
     all
 }
 
-/// Err: why this file's certificates can't be trusted ones.
-pub fn check_ca_file(path: &Path) -> Result<(), String> {
+/// Reads a file of trusted certificates, to say early that it can't be used.
+///
+/// # Errors
+/// The file can't be read, or has no certificate in it.
+pub fn check_ca_file(path: &Path) -> io::Result<()> {
     match in_file(path) {
-        Ok(found) if found.is_empty() => Err("it has no certificate".into()),
+        Ok(found) if found.is_empty() => Err(io::Error::new(io::ErrorKind::InvalidData, "it has no certificate")),
         Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(io::Error::other(error)),
     }
 }
 

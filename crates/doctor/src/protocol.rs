@@ -216,11 +216,11 @@ pub struct Done {
 }
 
 impl Done {
-    /// Why it was refused.
-    pub fn into_result(self) -> Result<(), String> {
+    /// Why it was refused. None: it was done.
+    pub fn refusal(self) -> Option<String> {
         match self.error {
-            None if self.ok => Ok(()),
-            error => Err(error.unwrap_or_else(|| "refused".into())),
+            None if self.ok => None,
+            error => Some(error.unwrap_or_else(|| "refused".into())),
         }
     }
 }
@@ -538,10 +538,10 @@ mod tests {
 
     #[test]
     fn a_refusal_says_why() {
-        let done = |value: Value| serde_json::from_value::<Done>(value).unwrap().into_result();
-        assert_eq!(done(json!({"ok": true})), Ok(()));
-        assert_eq!(done(json!({"error": "why"})), Err("why".into()));
-        assert_eq!(done(json!({})), Err("refused".into()));
+        let done = |value: Value| serde_json::from_value::<Done>(value).unwrap().refusal();
+        assert_eq!(done(json!({"ok": true})), None);
+        assert_eq!(done(json!({"error": "why"})), Some("why".into()));
+        assert_eq!(done(json!({})), Some("refused".into()));
         let hello: Hello = serde_json::from_value(json!({"error": "no fork"})).unwrap();
         assert_eq!(hello.error.as_deref(), Some("no fork"));
     }

@@ -133,7 +133,7 @@ impl Acceptor {
     /// The library or the keytab can't be read, NTLM is wanted and not installed, or the system gives no thread.
     pub fn open(settings: Settings) -> Result<Acceptor, Refusal> {
         let library = settings.library.clone().unwrap_or_else(|| PathBuf::from(LIBRARY));
-        let gss = Gss::load(&library).map_err(Refusal::Library)?;
+        let gss = Gss::load(&library).map_err(|error| Refusal::Library(error.to_string()))?;
         if settings.ntlm && !gss.has_ntlm() {
             return Err(Refusal::NtlmNotInstalled);
         }

@@ -4,6 +4,7 @@
 
 use std::{
     fs::{File, OpenOptions},
+    io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -52,10 +53,10 @@ impl FileStore {
     /// The file is damaged, or belongs to somebody else, or others may read or write it.
     pub fn open(path: &Path, max_logins: usize) -> Result<FileStore, Error> {
         let failed = |why: String| Error::File { path: path.to_owned(), why };
-        own(path).map_err(failed)?;
+        own(path).map_err(|error| failed(error.to_string()))?;
         let options = Options { max_readers: 4_096, ..Options::default() };
         let store = paceline_store::Store::open(path, &options).map_err(|error| failed(error.to_string()))?;
-        let turn = own(&turn_of(path)).map_err(failed)?;
+        let turn = own(&turn_of(path)).map_err(|error| failed(error.to_string()))?;
         Ok(FileStore(Arc::new(Inner { path: path.to_owned(), store, turn: Mutex::new(turn), max_logins })))
     }
 
@@ -355,18 +356,22 @@ fn turn_of(path: &Path) -> PathBuf {
 }
 
 /// Opens a file that only this user may read and write, or makes it.
-fn own(path: &Path) -> Result<File, String> {
+fn own(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(path).map_err(|error| error.to_string())?;
-    let found = file.metadata().map_err(|error| error.to_string())?;
+    let file = options.open(path)?;
+    let found = file.metadata()?;
     let user = rustix::process::geteuid().as_raw();
     if found.uid() != user {
-        return Err(format!("it belongs to the user {}, and this is {user}: delete it, or chown it", found.uid()));
+        let why = format!("it belongs to the user {}, and this is {user}: delete it, or chown it", found.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     match found.mode() & 0o077 {
         0 => Ok(file),
-        _ => Err(format!("others may read or write it (mode {:o}): chmod 600 it", found.mode() & 0o777)),
+        _ => {
+            let why = format!("others may read or write it (mode {:o}): chmod 600 it", found.mode() & 0o777);
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        }
     }
 }
 

@@ -52,19 +52,14 @@ impl Client {
         Self { address, keep_alive, connection: None, last: LastAnswer::default() }
     }
 
-    /// The answer, or what went wrong. After that the next request opens a new connection.
-    pub async fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>, String> {
+    /// The answer. After a failure the next request opens a new connection.
+    pub async fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>, Unanswered> {
         self.last.body.clear();
         let mut connection = match self.connection.take() {
             Some(kept) => kept,
-            None => self.open().await.map_err(|error| format!("{} while connecting", named(&error)))?,
+            None => self.open().await.map_err(Unanswered::Connect)?,
         };
-        let answer = connection.exchange(request, false, false, &mut self.last).await.map_err(|fault| match fault {
-            Fault::ClosedBefore => "no response".to_owned(),
-            Fault::CutShort => "the response is cut short".to_owned(),
-            Fault::Reset => "ECONNRESET while reading".to_owned(),
-            other => other.to_string(),
-        })?;
+        let answer = connection.exchange(request, false, false, &mut self.last).await.map_err(Unanswered::Exchange)?;
         if self.keep_alive && answer.keeps {
             self.connection = Some(connection);
         }
@@ -97,6 +92,24 @@ fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
         (key.eq_ignore_ascii_case(name.as_bytes()) && line[name.len()] == b':')
             .then(|| std::str::from_utf8(value).unwrap_or_default().trim())
     })
+}
+
+/// Why a request has no answer, in the words that reports quote.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    #[error("{} while connecting", named(.0))]
+    Connect(#[source] io::Error),
+    #[error("{}", quoted(.0))]
+    Exchange(#[source] Fault),
+}
+
+fn quoted(fault: &Fault) -> String {
+    match fault {
+        Fault::ClosedBefore => "no response".to_owned(),
+        Fault::CutShort => "the response is cut short".to_owned(),
+        Fault::Reset => "ECONNRESET while reading".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// By the names of the system, which reports quote.

@@ -180,7 +180,7 @@ impl Load {
         }
         let wrong = match timeout(LIMIT, client.ask(bytes)).await {
             Ok(Ok(answer)) => self.wrong(&job, &answer),
-            Ok(Err(why)) => Some(why),
+            Ok(Err(why)) => Some(why.to_string()),
             Err(_) => {
                 client.close();
                 Some(format!("no answer for {} s", LIMIT.as_secs()))

@@ -89,26 +89,25 @@ async fn visit(
         }
         let began = Instant::now();
         let answered = match timeout(LIMIT, client.ask(request.as_bytes())).await {
-            Ok(answered) => answered.and_then(|answer| match answer.status {
-                200 => version(answer.body).ok_or_else(|| "other content".to_owned()),
-                status => Err(format!("status {status}")),
-            }),
+            Ok(Ok(answer)) if answer.status == 200 => version(answer.body).ok_or_else(|| "other content".to_owned()),
+            Ok(Ok(answer)) => Err(format!("status {}", answer.status)),
+            Ok(Err(why)) => Err(why.to_string()),
             Err(_) => {
                 client.close();
                 Err(format!("no answer for {} s", LIMIT.as_secs()))
             }
         };
-        steady.note(began, kept, answered);
+        steady.note(began, kept, answered.as_ref().ok().copied(), answered.err());
         due = Instant::now() + steady.think;
     }
 }
 
 impl Steady {
-    fn note(&self, began: Instant, kept: bool, answered: Result<u64, String>) {
+    /// A request has ended, with the version that answered it or with what went wrong.
+    fn note(&self, began: Instant, kept: bool, version: Option<u64>, failure: Option<String>) {
         let at = |time: Instant| (time - self.began).as_secs_f64();
-        let (version, failure) = (answered.as_ref().ok(), answered.as_ref().err());
         self.requests.borrow_mut().push(serde_json::json!([at(began), at(Instant::now()), kept, version, failure]));
-        if let Ok(version) = answered {
+        if let Some(version) = version {
             if self.version.replace(Some(version)) != Some(version) {
                 println!("version {version}");
             }

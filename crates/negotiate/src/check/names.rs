@@ -4,7 +4,7 @@
 
 use std::{
     ffi::{c_char, CStr, CString},
-    ptr,
+    io, ptr,
 };
 
 use super::Finding;
@@ -77,8 +77,8 @@ fn judge(host: &str, resolved: &Resolved, keytab: &Keytab) -> Vec<Finding> {
     findings
 }
 
-fn resolve(host: &str) -> Result<Resolved, String> {
-    let name = CString::new(host).map_err(|_| "a name has no zero byte".to_owned())?;
+fn resolve(host: &str) -> io::Result<Resolved> {
+    let name = CString::new(host)?;
     // SAFETY: a plain structure of numbers and pointers, for which zero means none.
     let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
     hints.ai_flags = libc::AI_CANONNAME;
@@ -87,7 +87,7 @@ fn resolve(host: &str) -> Result<Resolved, String> {
     // SAFETY: name and hints live until after the call, and the result is a place to write to.
     let status = unsafe { libc::getaddrinfo(name.as_ptr(), ptr::null(), &hints, &mut found) };
     if status != 0 || found.is_null() {
-        return Err(message(status));
+        return Err(io::Error::other(message(status)));
     }
     // SAFETY: the call succeeded, so that its first result is there until it is freed below.
     let first = unsafe { &*found };

@@ -47,13 +47,14 @@ pub fn round_trip(acceptor: &Acceptor, host: &str) -> RoundTrip {
 /// The first token for HTTP at a host, from the caller's own tickets, for those who test a server.
 ///
 /// # Errors
-/// The library's words.
+/// The library can't be loaded, or makes no token.
 pub fn first_token(
     library: &std::path::Path,
     host: &str,
     bindings: Option<&crate::ChannelBindings>,
-) -> Result<Vec<u8>, String> {
-    let gss = crate::gss::Gss::load(library)?;
-    let token = Context::new(&gss).initiate(&format!("HTTP@{host}"), b"", bindings).map_err(|error| error.text)?;
-    token.ok_or_else(|| "the library makes no token".into())
+) -> Result<Vec<u8>, GssError> {
+    let own = |text: String| GssError { routine: 0, code: 0, text };
+    let gss = crate::gss::Gss::load(library).map_err(|error| own(error.to_string()))?;
+    let token = Context::new(&gss).initiate(&format!("HTTP@{host}"), b"", bindings)?;
+    token.ok_or_else(|| own("the library makes no token".into()))
 }

@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{TcpStream, ToSocketAddrs},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -44,42 +44,41 @@ impl fmt::Display for Skew {
 /// Asks a KDC for the time.
 ///
 /// # Errors
-/// Why there is no answer, or none that has the time.
-pub fn skew(address: &Address, realm: &str, timeout: Duration) -> Result<Skew, String> {
+/// There is no answer, or none that has the time.
+pub fn skew(address: &Address, realm: &str, timeout: Duration) -> io::Result<Skew> {
     let mut nonce = [0; 4];
-    SystemRandom::new().fill(&mut nonce).map_err(|_| "the system gives no random numbers")?;
+    SystemRandom::new().fill(&mut nonce).map_err(|_| io::Error::other("the system gives no random numbers"))?;
     let began = SystemTime::now();
     let answer = exchange(address, &request(realm, nonce), timeout)?;
     let ended = SystemTime::now();
-    let told = time_of(&answer).ok_or("its answer has no time")?;
+    let told = time_of(&answer).ok_or_else(|| io::Error::other("its answer has no time"))?;
     let ours = began + ended.duration_since(began).unwrap_or_default() / 2;
     let ours = ours.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
     Ok(Skew(told - ours))
 }
 
-fn exchange(address: &Address, request: &[u8], timeout: Duration) -> Result<Vec<u8>, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let resolved = (address.host.as_str(), address.port).to_socket_addrs().map_err(text)?;
-    let mut failure = "its name has no address".to_owned();
+fn exchange(address: &Address, request: &[u8], timeout: Duration) -> io::Result<Vec<u8>> {
+    let resolved = (address.host.as_str(), address.port).to_socket_addrs()?;
+    let mut failure = io::Error::other("its name has no address");
     for target in resolved.take(4) {
         let mut stream = match TcpStream::connect_timeout(&target, timeout) {
             Ok(stream) => stream,
             Err(error) => {
-                failure = error.to_string();
+                failure = error;
                 continue;
             }
         };
-        stream.set_read_timeout(Some(timeout)).map_err(text)?;
-        stream.set_write_timeout(Some(timeout)).map_err(text)?;
-        stream.write_all(&[&(request.len() as u32).to_be_bytes()[..], request].concat()).map_err(text)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        stream.write_all(&[&(request.len() as u32).to_be_bytes()[..], request].concat())?;
         let mut length = [0; 4];
-        stream.read_exact(&mut length).map_err(text)?;
+        stream.read_exact(&mut length)?;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > MAX_ANSWER {
-            return Err("it answers with something else than Kerberos".into());
+            return Err(io::Error::other("it answers with something else than Kerberos"));
         }
         let mut answer = vec![0; length];
-        stream.read_exact(&mut answer).map_err(text)?;
+        stream.read_exact(&mut answer)?;
         return Ok(answer);
     }
     Err(failure)

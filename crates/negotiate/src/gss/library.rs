@@ -74,9 +74,24 @@ impl Oid {
     }
 }
 
-/// The loader's own words are the error's source.
-fn words(error: libloading::Error) -> String {
-    std::error::Error::source(&error).map_or_else(|| error.to_string(), |source| source.to_string())
+/// Why the library can't be used: it can't be loaded, or lacks a function.
+#[derive(Debug)]
+pub struct LoadError(libloading::Error);
+
+impl std::fmt::Display for LoadError {
+    /// The loader's own words are the source of what is around them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match std::error::Error::source(&self.0) {
+            Some(words) => write!(f, "{words}"),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
 }
 
 macro_rules! functions {
@@ -89,17 +104,17 @@ macro_rules! functions {
 
         impl Library {
             /// # Errors
-            /// What the loader says, or which function is missing.
-            pub fn load(path: &Path) -> Result<Library, String> {
+            /// The library can't be loaded, or lacks a function.
+            pub fn load(path: &Path) -> Result<Library, LoadError> {
                 // SAFETY: loading runs the library's initializers. It is the system's library of this name, or the one
                 // that the operator has named.
-                let library = unsafe { libloading::Library::new(path) }.map_err(words)?;
+                let library = unsafe { libloading::Library::new(path) }.map_err(LoadError)?;
                 Ok(Library {
                     $($name: {
                         let name = concat!(stringify!($name), "\0");
                         // SAFETY: the type is the one that the library's header declares for this name. The pointer
                         // lives as long as the library, which is kept beside it.
-                        *unsafe { library.get(name.as_bytes()) }.map_err(words)?
+                        *unsafe { library.get(name.as_bytes()) }.map_err(LoadError)?
                     },)*
                     _library: library,
                 })

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use library::{Bindings, Handle, KeyValue, KeyValues, Library, Oid, OidSet, RawBuffer, Word};
+use library::{Bindings, Handle, KeyValue, KeyValues, Library, LoadError, Oid, OidSet, RawBuffer, Word};
 
 use crate::bindings::ChannelBindings;
 
@@ -44,14 +44,22 @@ pub struct GssError {
     pub text: String,
 }
 
+impl std::fmt::Display for GssError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for GssError {}
+
 /// The library.
 #[derive(Clone)]
 pub struct Gss(Arc<Library>);
 
 impl Gss {
     /// # Errors
-    /// The loader's words.
-    pub fn load(path: &Path) -> Result<Gss, String> {
+    /// The library can't be loaded, or lacks a function.
+    pub fn load(path: &Path) -> Result<Gss, LoadError> {
         let library = Arc::new(Library::load(path)?);
         // Never unloaded: it leaves destructors behind for each thread that called it.
         std::mem::forget(library.clone());
@@ -423,9 +431,9 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_an_error_and_no_panic() {
         let error = Gss::load(Path::new("libno-such-kerberos.so.2")).err().expect("an error");
-        assert!(error.contains("libno-such-kerberos.so.2"), "{error}");
+        assert!(error.to_string().contains("libno-such-kerberos.so.2"), "{error}");
         // A library without these functions.
         let error = Gss::load(Path::new("libc.so.6")).err().expect("an error");
-        assert!(error.contains("gss_"), "{error}");
+        assert!(error.to_string().contains("gss_"), "{error}");
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     actor::{self, Popular},
     attempts::{Cause, Outcome},
+    generation::NotForked,
     memory::{self, HeapAnswers},
     orders::{Order, SharedSettings, State, Wish},
     overview::{Overview, Standing},
@@ -171,11 +172,11 @@ impl App {
         memory::answers(asked.await.unwrap_or_default(), patience).await
     }
 
-    /// Has a copy of the application forked that connects to the Unix socket at `path`. Err: why there will be none.
-    pub async fn shadow(&self, path: PathBuf) -> Result<(), String> {
+    /// Has a copy of the application forked that connects to the Unix socket at `path`. Err: there will be none.
+    pub async fn shadow(&self, path: PathBuf) -> Result<(), NotForked> {
         let (answer, asked) = oneshot::channel();
         self.order(Order::Shadow(path, answer));
-        asked.await.unwrap_or_else(|_| Err("the application is not running".into()))
+        asked.await.unwrap_or(Err(NotForked::NotRunning))
     }
 
     /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended.

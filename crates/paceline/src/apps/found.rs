@@ -1,10 +1,28 @@
 //! What a site's root holds, looked at anew for each start: what to run, and as whom.
 //! It never runs it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use crate::config::{self, AppKind, SiteConfig};
+use crate::config::{self, AppKind, DetectError, SiteConfig};
 use unix_user::{self, AccountRequest, Refused, RunAs};
+
+/// Why a site has no application that can be started.
+#[derive(Debug, thiserror::Error)]
+pub enum NoApplication {
+    /// Its root, or the release that is meant, is not there.
+    #[error(transparent)]
+    Root(#[from] io::Error),
+    #[error(transparent)]
+    Unrecognised(#[from] DetectError),
+    /// There are only files, as in a release that is not unpacked yet.
+    #[error("{}: has no config.ru, no config/environment.rb and no file that requires Sinatra", .0.display())]
+    Files(PathBuf),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
 
 /// An application that can be started.
 pub struct StartableApp {
@@ -20,32 +38,29 @@ pub struct StartableApp {
 }
 
 impl StartableApp {
-    pub fn at(site: &SiteConfig) -> Result<StartableApp, String> {
+    pub fn at(site: &SiteConfig) -> Result<StartableApp, NoApplication> {
         StartableApp::in_release(site, &site.root)
     }
 
     /// What is found in another release of the site than its root leads to now.
-    pub fn in_release(site: &SiteConfig, release: &Path) -> Result<StartableApp, String> {
-        let root = release.canonicalize().map_err(|error| error.to_string())?;
+    pub fn in_release(site: &SiteConfig, release: &Path) -> Result<StartableApp, NoApplication> {
+        let root = release.canonicalize()?;
         let inside = |path: &PathBuf| match path.strip_prefix(&site.root) {
             Ok(below) => root.join(below),
             Err(_) => path.clone(),
         };
         let settings = SiteConfig { rackup: site.rackup.as_ref().map(inside), ..site.clone() };
-        let detected = config::detect_site(&settings, &root).map_err(|error| error.to_string())?;
+        let detected = config::detect_site(&settings, &root)?;
         let kind = detected.kind;
         let rackup = settings.rackup.or_else(|| Some(detected.entry).filter(|path| path.is_file()));
         let puma_config = site.puma_config.as_ref().map(inside);
         Ok(StartableApp { root, named: release.to_path_buf(), kind, rackup, puma_config })
     }
 
-    /// Err: nothing in it starts an application, as in a release that is not unpacked yet.
-    pub fn that_starts(self) -> Result<StartableApp, String> {
+    /// Err: nothing in it starts an application.
+    pub fn that_starts(self) -> Result<StartableApp, NoApplication> {
         match self.kind {
-            AppKind::Files => Err(format!(
-                "{}: has no config.ru, no config/environment.rb and no file that requires Sinatra",
-                self.root.display()
-            )),
+            AppKind::Files => Err(NoApplication::Files(self.root)),
             _ => Ok(self),
         }
     }

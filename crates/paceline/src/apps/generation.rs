@@ -126,6 +126,17 @@ pub struct Mold {
     pub requests: u64,
 }
 
+/// Why there is no copy of the application for a doctor, or for pages that are rendered before they change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotForked {
+    #[error("the application is being stopped")]
+    Stopping,
+    #[error("the application is not running: send it a request, or look at paceline status")]
+    NotRunning,
+    #[error("the process that loaded the application is gone")]
+    PreloaderGone,
+}
+
 impl Generation {
     /// Takes over a preloader that was just started, or adopted.
     pub fn new(
@@ -250,10 +261,9 @@ impl Generation {
 
     /// Asks the preloader for a copy of the application that answers replayed requests at this socket. It is no worker:
     /// no frame reports it. Err: the preloader is gone.
-    pub async fn shadow(&mut self, socket: &Path) -> Result<(), String> {
-        let gone = || String::from("the process that loaded the application is gone");
-        let control = self.control.as_mut().ok_or_else(gone)?;
-        control.send(&shadow(socket)).await.map_err(|_| gone())
+    pub async fn shadow(&mut self, socket: &Path) -> Result<(), NotForked> {
+        let control = self.control.as_mut().ok_or(NotForked::PreloaderGone)?;
+        control.send(&shadow(socket)).await.map_err(|_| NotForked::PreloaderGone)
     }
 
     async fn send(&mut self, frame: &BytesMut) {

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{
     attempts::{Cause, Outcome},
     canary::Plan,
+    generation::NotForked,
     memory,
     overview::Overview,
     worker_process::Grace,
@@ -29,14 +30,27 @@ pub enum State {
     },
 }
 
+/// Why a rollback was refused. Its words are what `paceline rollback` prints.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RollbackRefused {
+    #[error("{0} is not running")]
+    NotRunning(String),
+    #[error("{0}: a new version is starting. Wait for it (paceline restart --wait), then roll back")]
+    Starting(String),
+    #[error("{0}: no version is running. Fix the error, then run `paceline restart`")]
+    NothingServes(String),
+    #[error("{site}: nothing to go back to: {why}")]
+    NothingBefore { site: String, why: &'static str },
+}
+
 /// What the actor is told.
 pub enum Order {
     /// Start unless it is up or starting.
     Start,
     /// Boot a new generation beside the one that serves, and switch when it is ready.
     Restart(Wish),
-    /// Go back to the release before. Answered with the number of the attempt, or with why not.
-    Rollback(oneshot::Sender<Result<u64, String>>),
+    /// Go back to the release before. Answered with the number of the attempt.
+    Rollback(oneshot::Sender<Result<u64, RollbackRefused>>),
     /// Say what came of a restart: see `Attempts::outcome`.
     Outcome(u64, oneshot::Sender<Option<Option<Outcome>>>),
     /// Add (or take away) a worker.
@@ -50,9 +64,8 @@ pub enum Order {
         thread: usize,
         answer: oneshot::Sender<String>,
     },
-    /// Have the preloader fork a shadow, which connects to this Unix socket. Answered when it has been asked, or with why
-    /// not.
-    Shadow(PathBuf, oneshot::Sender<Result<(), String>>),
+    /// Have the preloader fork a shadow, which connects to this Unix socket. Answered when it has been asked.
+    Shadow(PathBuf, oneshot::Sender<Result<(), NotForked>>),
     /// Tell from now on which processes live.
     Report(Reporter),
     /// Ask the processes what Ruby's heaps hold.

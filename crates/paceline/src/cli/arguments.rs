@@ -72,7 +72,7 @@ fn unit(matches: &ArgMatches, args: &[OsString], around: &Surroundings) -> Resul
     let config = load(matches, around)?;
     let wrong = |why: String| CliExit::Wrong(vec![why]);
     if matches.get_flag("socket") {
-        return systemd::sockets(&config).map_err(wrong);
+        return systemd::sockets(&config).map_err(|why| wrong(why.to_string()));
     }
     let program = Program::own().map_err(|error| wrong(error.to_string()))?;
     let given =

@@ -7,14 +7,15 @@ use units::show_duration;
 
 use crate::{
     caching::auto::Mode,
-    config::{self, database_pool, AppKind, Bind, Config, Listening, SiteConfig},
+    config::{self, database_pool, AppKind, Bind, Config, DetectError, Listening, SiteConfig},
     edge::tls,
     request::rules,
     server::sso_check,
+    support::explanation::Explanation,
 };
 
-/// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
-pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), String>;
+/// Starts a site's application once and stops it.
+pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), Explanation>;
 
 pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     let mut report = Report::default();
@@ -78,17 +79,19 @@ impl Report {
     }
 
     fn site(&mut self, site: &SiteConfig, boot: Boot) {
-        let tried = line(site).and_then(|(line, kind)| match kind {
-            None | Some(AppKind::Files) => Ok(line),
-            Some(_) => boot(site).map(|()| line),
-        });
-        match tried {
-            Ok(line) => self.text.push_str(&line),
-            Err(why) => {
-                let several = if why.contains('\n') { "\n" } else { " " };
-                self.problem(&format!("site {}:{several}{why}", site.name));
+        let why = match line(site) {
+            Err(why) => why.to_string(),
+            Ok((line, kind)) => {
+                let is_app = kind.is_some_and(|kind| kind != AppKind::Files);
+                let started = if is_app { boot(site) } else { Ok(()) };
+                match started {
+                    Ok(()) => return self.text.push_str(&line),
+                    Err(why) => why.to_string(),
+                }
             }
-        }
+        };
+        let several = if why.contains('\n') { "\n" } else { " " };
+        self.problem(&format!("site {}:{several}{why}", site.name));
     }
 
     fn warnings(&mut self, config: &Config, discovered: &[SiteConfig]) {
@@ -131,7 +134,7 @@ fn foreign_writes(site: &SiteConfig) -> String {
 }
 
 /// None: no application, but an upstream.
-fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), String> {
+fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), DetectError> {
     let hosts = if site.hosts.is_empty() { "every host".into() } else { site.hosts.join(" ") };
     if let Some(upstream) = &site.upstream {
         let public = site.root.join(&site.public);
@@ -142,7 +145,7 @@ fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), String> {
         };
         return Ok((format!("site    {}: {upstream}{files}, for {hosts}\n", site.name), None));
     }
-    let kind = config::detect_site(site, &site.root).map_err(|why| why.to_string())?.kind;
+    let kind = config::detect_site(site, &site.root)?.kind;
     let ruby = match kind {
         AppKind::Files => String::new(),
         _ => format!(", {}, {} x {} threads", site.environment, workers(site), site.threads),
@@ -198,7 +201,7 @@ mod tests {
             if site.name == "shop.test" {
                 Ok(())
             } else {
-                Err(format!("{} does not start", site.name))
+                Err(Explanation::new(format!("{} does not start", site.name)))
             }
         });
         let lines = [

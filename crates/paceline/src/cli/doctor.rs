@@ -7,7 +7,7 @@ use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 use doctor::candidate::Kind;
 use units::parse_duration;
 
-use super::{asking, config_file::config_file, CliExit};
+use super::{asking, config_file::config_file, expected::Expected, CliExit};
 use crate::{
     config::{self, Config, Flags, Surroundings},
     doctor::{CanaryWish, Job, Place, ServedBy, Wish},
@@ -136,23 +136,24 @@ fn where_it_is(command: Command) -> Command {
     asking::where_it_is(command).arg(option("site", "NAME").help("The application; required with several sites"))
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn time(text: &str) -> Result<Duration, Expected> {
     let time = parse_duration(text).filter(|time| (Duration::from_secs(1)..=MAX_WATCH).contains(time));
-    time.ok_or_else(|| "a time from 1s to 1h, like 5m".into())
+    time.ok_or(Expected("a time from 1s to 1h, like 5m"))
 }
 
-fn canary_time(text: &str) -> Result<Duration, String> {
+fn canary_time(text: &str) -> Result<Duration, Expected> {
     let time = parse_duration(text).filter(|time| (Duration::from_secs(1)..=MAX_CANARY).contains(time));
-    time.ok_or_else(|| "a time from 1s to 1d, like 5m".into())
+    time.ok_or(Expected("a time from 1s to 1d, like 5m"))
 }
 
-fn path(text: &str) -> Result<String, String> {
+fn path(text: &str) -> Result<String, Expected> {
     let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() || byte >= 0x80);
-    is_path.then(|| text.to_owned()).ok_or_else(|| "a path like /beers".into())
+    is_path.then(|| text.to_owned()).ok_or(Expected("a path like /beers"))
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    serde_json::from_value(text.replace('-', "_").into()).map_err(|_| "no kind of finding; see docs/doctor.md".into())
+fn kind(text: &str) -> Result<Kind, Expected> {
+    serde_json::from_value(text.replace('-', "_").into())
+        .map_err(|_| Expected("a kind of finding; docs/doctor.md lists them"))
 }
 
 /// What `args`, which begin with the program's name, ask for.
@@ -272,7 +273,7 @@ mod tests {
             ("doctor --offline . --watch 5s", "cannot be used with"),
             ("doctor --path beers", "a path like /beers"),
             ("doctor --watch 2h", "a time from 1s to 1h"),
-            ("doctor --only speed", "no kind of finding"),
+            ("doctor --only speed", "expected a kind of finding"),
             ("doctor --rounds 0", "0 is not in 1..=100"),
             ("doctor apply", "required"),
             ("doctor apply one", "invalid"),

@@ -7,6 +7,7 @@ mod build_facts;
 mod check;
 mod config_file;
 mod doctor;
+mod expected;
 mod flags;
 mod in_ruby;
 mod shell;
@@ -26,6 +27,7 @@ use crate::{
     apps::{processes, trial::Trial},
     config::{Config, Surroundings},
     server::handover::{stand_in, Inheritance},
+    support::explanation::Explanation,
 };
 use unix_user;
 
@@ -117,7 +119,8 @@ fn run(command: Command, inheritance: Option<Inheritance>) -> ExitCode {
         Command::Check(config) => match Trial::new() {
             Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
                 let colour = std::io::stdout().is_terminal();
-                trial.start(site, config.reader.take()).map_err(|report| startup_report::text::render(&report, colour))
+                let started = trial.start(site, config.reader.take());
+                started.map_err(|report| Explanation::new(startup_report::text::render(&report, colour)))
             }),
             Err(why) => exit(CliExit::Wrong(vec![why.to_string()])),
         },

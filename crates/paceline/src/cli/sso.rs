@@ -6,7 +6,7 @@ use std::{io::Write, net::IpAddr, path::PathBuf, process::ExitCode};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use http::Uri;
 
-use super::{asking, config_file::config_file, CliExit};
+use super::{asking, config_file::config_file, expected::Expected, CliExit};
 use crate::{
     config::{self, Config, Flags, Surroundings},
     server::sso_check::{check, Area, Level, Visit, Wish},
@@ -53,14 +53,14 @@ pub fn command() -> Command {
         .subcommand(check)
 }
 
-fn host(text: &str) -> Result<String, String> {
+fn host(text: &str) -> Result<String, Expected> {
     let is_host = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
-    is_host.then(|| text.to_ascii_lowercase()).ok_or_else(|| "a name like web.example.com".into())
+    is_host.then(|| text.to_ascii_lowercase()).ok_or(Expected("a name like web.example.com"))
 }
 
-fn url(text: &str) -> Result<Uri, String> {
+fn url(text: &str) -> Result<Uri, Expected> {
     let url = text.parse::<Uri>().ok().filter(|url| matches!(url.scheme_str(), Some("https" | "http")));
-    url.ok_or_else(|| "an address like https://web.example.com/".into())
+    url.ok_or(Expected("an address like https://web.example.com/"))
 }
 
 /// What `args`, which begin with the program's name, ask for.

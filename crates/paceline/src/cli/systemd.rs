@@ -96,8 +96,17 @@ pub fn service(config: &Config, given: &UnitFacts<'_>) -> String {
     unit
 }
 
-/// The unit of the sockets that systemd opens for the service. Err: there is nothing that it could open.
-pub fn sockets(config: &Config) -> Result<String, String> {
+/// Why systemd can't open the sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoSocketUnit {
+    #[error("a systemd socket needs a port number: set bind or port")]
+    NoPort,
+    #[error("these sockets come from systemd already (LISTEN_FDS): run the command outside the service")]
+    FromSystemd,
+}
+
+/// The unit of the sockets that systemd opens for the service.
+pub fn sockets(config: &Config) -> Result<String, NoSocketUnit> {
     let name = name(config.sites.first().unwrap_or(&config.site_defaults));
     let mut unit = format!(
         "# {name}.socket, written by `paceline systemd --socket`. It goes beside {name}.service:\n\
@@ -109,7 +118,7 @@ pub fn sockets(config: &Config) -> Result<String, String> {
     for given in &config.binds {
         match &given.bind {
             Bind::Tcp(address) if address.port() == 0 => {
-                return Err("a systemd socket needs a port number: set bind or port".into());
+                return Err(NoSocketUnit::NoPort);
             }
             Bind::Tcp(address) => {
                 let _ = writeln!(unit, "ListenStream={address}");
@@ -118,11 +127,7 @@ pub fn sockets(config: &Config) -> Result<String, String> {
                 let mode = umask.map_or(0o600, |umask| 0o777 & !umask);
                 let _ = writeln!(unit, "ListenStream={}\nSocketMode={mode:04o}", plain(path));
             }
-            Bind::Fd(_) => {
-                return Err(
-                    "these sockets come from systemd already (LISTEN_FDS): run the command outside the service".into()
-                )
-            }
+            Bind::Fd(_) => return Err(NoSocketUnit::FromSystemd),
         }
     }
     unit.push_str("Backlog=4096\nNoDelay=yes\nBindIPv6Only=ipv6-only\n\n[Install]\nWantedBy=sockets.target\n");

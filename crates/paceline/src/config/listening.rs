@@ -15,7 +15,7 @@ use super::{
     value::Value,
     Bind, CertificatePair, Listening, OwnCertificate, SiteConfig,
 };
-use crate::support::state_folder;
+use crate::support::{explanation::Explanation, state_folder};
 
 /// Who says where to listen.
 #[derive(Clone, Copy)]
@@ -161,8 +161,9 @@ fn port_of(layer: &Layer) -> Option<u16> {
 }
 
 /// Has all addresses serve https, and says which certificate there is to be for those that have none.
-pub fn own_certificate(binds: &mut [Listening], sites: &[SiteConfig]) -> Result<OwnCertificate, String> {
-    let folder = state_folder::path().ok_or("https: no folder for a certificate: set HOME or XDG_STATE_HOME")?;
+pub fn own_certificate(binds: &mut [Listening], sites: &[SiteConfig]) -> Result<OwnCertificate, Explanation> {
+    let folder = state_folder::path()
+        .ok_or_else(|| Explanation::new("https: no folder for a certificate: set HOME or XDG_STATE_HOME"))?;
     let mut names: Vec<String> = ["localhost", "*.localhost", "127.0.0.1", "::1"].map(String::from).into();
     names.extend(sites.iter().flat_map(|site| site.hosts.iter().cloned()));
     for listening in binds.iter_mut().filter(|listening| !listening.h2c) {

@@ -22,7 +22,7 @@ use super::{
     value::Value,
     AppKind, Bind, CacheDisk, Config, Listening, ProxyProtocol, SiteConfig,
 };
-use crate::caching::auto::Mode;
+use crate::{caching::auto::Mode, support::explanation::Explanation};
 use unix_user::{self, Author, Provenance, Refused, RunAs};
 
 /// What the command line said.
@@ -372,13 +372,14 @@ fn adopt(site: &mut SiteConfig) {
 }
 
 /// Bytes and folder of what the page cache keeps on disk.
-fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> Result<Option<CacheDisk>, String> {
+fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> Result<Option<CacheDisk>, Explanation> {
     let Some(size) = server.number_or_off("cache_disk") else { return Ok(None) };
     let dir = match (server.path("cache_dir"), sites) {
         (Some(dir), _) => dir,
         (None, [only]) if !has_sites_dir => only.root.join(CACHE_DIR),
         _ => {
-            return Err("cache_disk: with several sites it needs a cache_dir: set the folder for all their files".into())
+            let why = "cache_disk: with several sites it needs a cache_dir: set the folder for all their files";
+            return Err(Explanation::new(why));
         }
     };
     Ok(Some(CacheDisk { size, dir }))

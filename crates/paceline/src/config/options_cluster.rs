@@ -24,6 +24,6 @@ pub static CLUSTER_OPTIONS: &[Opt] = &[
         | `shared_cache_time` | how long a request waits for an answer from there, before the application is asked, or a rate limit counts this server's requests \
         alone. Default: `\"20ms\"` |\n\
         | `shared_rate_limits` | `true`: [rate limits](limits.md#rate-limits) count the requests of all servers. Default: `false` |\n\nWithout the table a server is alone.")
-        .risk("Who can write there can drop all cached pages of all servers, and so make the applications generate them again. With \
+        .risk("Anyone who can write there can drop all cached pages of all servers, and so make the applications generate them again. With \
         shared_cache the pages are stored there, too: who can read there can read them, and who can write there can show any page to all visitors."),
 ];

@@ -21,6 +21,7 @@ use crate::{
     cluster,
     exchange::rate_limit::{Rule, RuleError},
     observe::traces,
+    origins::upstream::TargetError,
 };
 
 /// What a setting's value may be.
@@ -134,7 +135,7 @@ pub enum ValueError {
     Traces(#[from] traces::SettingError),
     /// An address of an upstream.
     #[error("{0}")]
-    Upstream(String),
+    Upstream(TargetError),
 }
 
 impl ValueError {

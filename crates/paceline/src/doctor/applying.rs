@@ -114,7 +114,7 @@ fn upgrade(target: &Target, server: &Server, edits: &[FileEdit]) -> ExitCode {
         }
         Err(failed) => {
             let why = told(failed);
-            say(&format!("{name}: what came of it is not known ({why}); {files} stays as it is\n"));
+            say(&format!("{name}: could not read the canary's result ({why}); {files} is unchanged\n"));
             ExitCode::FAILURE
         }
     }

@@ -70,8 +70,9 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
         return ExitCode::SUCCESS;
     };
     match outcome(server, attempt) {
-        Err(why) => {
-            say(&format!("{name}: what came of it is not known ({why}); {} stays as it is\n", names(edits)));
+        Err(failed) => {
+            let (why, files) = (told(failed), names(edits));
+            say(&format!("{name}: could not read the canary's result ({why}); {files} is unchanged\n"));
             ExitCode::FAILURE
         }
         Ok(ended) => concluded(target, edits, &ended, &back),
@@ -102,10 +103,10 @@ fn begun(gain: Option<&ExpectedGain>, time: Duration) -> String {
 }
 
 /// The server's answer when it has decided. Err: it does not answer any more.
-fn outcome(server: &Server, attempt: u64) -> Result<Value, String> {
+fn outcome(server: &Server, attempt: u64) -> Result<Value, Failed> {
     let target = format!("/restarts/{attempt}-{}", utf8_percent_encode(&server.site, NON_ALPHANUMERIC));
     loop {
-        let answer = server.ask("GET", &target, None).map_err(told)?;
+        let answer = server.ask("GET", &target, None)?;
         if !answer["outcome"].is_null() {
             return Ok(answer);
         }

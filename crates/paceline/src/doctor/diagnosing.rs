@@ -30,7 +30,10 @@ use super::{
     DoctorError, Job, Place, ServedBy,
 };
 use crate::{
-    apps::{environment::Environment, found::StartableApp},
+    apps::{
+        environment::Environment,
+        found::{NoApplication, StartableApp},
+    },
     config::{Config, RubyTuning, SiteConfig},
     observe::doctor_result::DoctorResult,
     support::{clock, idle_policy::make_idle},
@@ -140,8 +143,8 @@ fn conclude(target: &Target, found: RunResult, at: f64, json: bool, keep: bool) 
 
 impl Target {
     pub fn of(site: SiteConfig) -> Result<Target, DoctorError> {
-        let found = StartableApp::at(&site).map_err(DoctorError::Wrong)?;
-        let run_as = found.run_as(&site).map_err(|refused| DoctorError::Wrong(refused.to_string()))?;
+        let found = StartableApp::at(&site)?;
+        let run_as = found.run_as(&site).map_err(NoApplication::from)?;
         Ok(Target { name: site.name.clone(), root: found.root.clone(), run_as, site: Some(site) })
     }
 }
@@ -202,7 +205,7 @@ impl RequestSource {
     ) -> Result<(Samples, WatchResult), DoctorError> {
         let is_watched = self.log.is_none() && self.paths.is_empty();
         let time = if is_watched { self.watch } else { Duration::ZERO };
-        let watched = watch(server, time, progress).map_err(DoctorError::Wrong)?;
+        let watched = watch(server, time, progress).map_err(|failed| DoctorError::Wrong(told(failed)))?;
         if !is_watched {
             let host = target.site.as_ref().map_or("localhost", host);
             return Ok((self.of_log_or_paths(host)?, watched));

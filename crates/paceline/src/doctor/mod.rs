@@ -7,7 +7,7 @@
 //! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load); `memory_trial` (another
 //! allocator); `compressing` (pages as the front would compress them);
 //! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::origins::shadow`);
-//! `quiet`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
+//! `quiet_machine`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
 
 mod applying;
 mod baseline;
@@ -45,7 +45,10 @@ use doctor::candidate::Kind;
 
 pub use canary::CanaryWish;
 
-use crate::config::{self, AppKind, Config, SiteConfig};
+use crate::{
+    apps::found::NoApplication,
+    config::{self, AppKind, Config, SiteConfig},
+};
 
 /// There is no result.
 const NO_RESULT: u8 = 2;
@@ -118,6 +121,8 @@ enum DoctorError {
     Run(#[from] driver::RunError),
     #[error("{}: {error}", file.display())]
     File { file: PathBuf, error: std::io::Error },
+    #[error(transparent)]
+    NoApplication(#[from] NoApplication),
     #[error("{0}")]
     Wrong(String),
 }

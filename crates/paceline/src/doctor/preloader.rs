@@ -55,7 +55,7 @@ impl Preloader {
             Box::new(report.clone())
         };
         let found = StartableApp::at(site).and_then(StartableApp::that_starts);
-        let found = found.map_err(|error| system(&mut report, "find the application", error))?;
+        let found = found.map_err(|error| system(&mut report, "find the application", error.to_string()))?;
         let run_as = found.run_as(site);
         let run_as =
             run_as.map_err(|error| system(&mut report, "choose a user for the application", error.to_string()))?;

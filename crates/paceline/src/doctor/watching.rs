@@ -8,8 +8,9 @@ use serde_json::{json, Value};
 use super::{
     machine::{processes, Faults},
     progress::{left, Progress},
-    source::{told, Server},
+    source::Server,
 };
+use crate::server::control::client::Failed;
 
 /// How often it is asked; the server ends a watch of which it hears nothing for 15 s.
 const OFTEN: Duration = Duration::from_secs(3);
@@ -26,11 +27,11 @@ pub struct WatchResult {
     pub worker_memory: Option<u64>,
 }
 
-/// Watches for so long. Err: why the server does not let us.
-pub fn watch(server: &Server, time: Duration, progress: &Progress) -> Result<WatchResult, String> {
+/// Watches for so long.
+pub fn watch(server: &Server, time: Duration, progress: &Progress) -> Result<WatchResult, Failed> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let wish = json!({ "site": server.site, "id": id });
-    let ask = |target: &str| server.ask("POST", target, Some(&wish)).map_err(told);
+    let ask = |target: &str| server.ask("POST", target, Some(&wish));
     let began = Instant::now();
     ask("/doctor/watch")?;
     if !time.is_zero() {

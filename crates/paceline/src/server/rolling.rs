@@ -19,6 +19,7 @@ use crate::{
     },
     observe::metrics::{Kind, Snapshot},
     request::{front::Front, route::Site},
+    support::explanation::Explanation,
 };
 
 /// So many failed answers are none yet, and so much more than before is as before.
@@ -48,7 +49,7 @@ pub async fn restart(front: Arc<Front>, order: RestartOrder) {
     front.samples.look_at_apps(&front).await;
     let generations = match served {
         Ok(generations) => generations,
-        Err(why) => return tell(RestartState::Failed, &why),
+        Err(why) => return tell(RestartState::Failed, &why.to_string()),
     };
     let serves = format!("{} after {:.1} s", shown(&generations), began.elapsed().as_secs_f64());
     let watch = Duration::from_millis(order.watch);
@@ -74,7 +75,7 @@ fn applications(front: &Front, named: Option<&str>) -> Vec<Restarted> {
 }
 
 /// The new generation of each, once all of them serve. Err: the first that does not, and why.
-async fn all_serve(applications: &[Restarted]) -> Result<Vec<u64>, String> {
+async fn all_serve(applications: &[Restarted]) -> Result<Vec<u64>, Explanation> {
     let mut ends = Vec::new();
     for Restarted { app, .. } in applications {
         let (done, end) = oneshot::channel();
@@ -96,7 +97,7 @@ async fn all_serve(applications: &[Restarted]) -> Result<Vec<u64>, String> {
             Ok(Outcome::Refused(why)) => format!("{name}: {why}"),
             Err(_) => format!("{name} is stopping"),
         };
-        failed.get_or_insert(why);
+        failed.get_or_insert_with(|| Explanation::new(why));
     }
     failed.map_or(Ok(generations), Err)
 }
@@ -110,7 +111,7 @@ fn shown(generations: &[u64]) -> String {
 }
 
 /// Counts the answers of the new code for a while. Err: why it is not as good as the old.
-async fn watched(applications: &[Restarted], generations: &[u64], time: Duration) -> Result<String, String> {
+async fn watched(applications: &[Restarted], generations: &[u64], time: Duration) -> Result<String, Explanation> {
     let before: Vec<Snapshot> = applications.iter().map(|one| one.site.metrics.snapshot()).collect();
     tokio::time::sleep(time).await;
     let mut all = (0, 0);
@@ -119,16 +120,17 @@ async fn watched(applications: &[Restarted], generations: &[u64], time: Duration
         let counted = of_app(&one.site.metrics.snapshot().since(before));
         let (requests, failed) = counted;
         if is_worse(counted, one.before) {
-            return Err(format!(
+            return Err(Explanation::new(format!(
                 "{failed} of {requests} answers of {name} were 5xx in {}, before {:.1} %. `paceline rollback` there goes back",
                 show_duration(time),
                 one.before * 100.0
-            ));
+            )));
         }
         // Somebody else may have restarted it, or rolled it back.
         let serving = one.app.overview().await.current().map(|current| current.number);
         if *generation > 0 && serving != Some(*generation) {
-            return Err(format!("generation {generation} of {name} does not serve any more"));
+            let why = format!("generation {generation} of {name} does not serve any more");
+            return Err(Explanation::new(why));
         }
         all = (all.0 + requests, all.1 + failed);
     }

@@ -157,7 +157,7 @@ fn prepared(site: &SiteConfig, content: Content) -> SitePlan {
         unix_user::of_files(&AccountRequest { user, group, provenance: site.provenance }, &site.root)
             .map_err(|refused| refused.to_string())
     } else {
-        StartableApp::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string()))
+        StartableApp::at(site).and_then(|found| Ok(found.run_as(site)?)).map_err(|why| why.to_string())
     };
     let files = files_of(site, is_files);
     match run_as {

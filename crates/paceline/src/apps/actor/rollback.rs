@@ -5,7 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::{leave::end_preloader, Actor};
 use crate::{
-    apps::{attempts::Outcome, generation::Generation, orders::State},
+    apps::{
+        attempts::Outcome,
+        generation::Generation,
+        orders::{RollbackRefused, State},
+    },
     observe::log::Name,
 };
 use startup_report::{StartupReport, Step};
@@ -46,10 +50,10 @@ impl Actor {
     }
 
     /// Goes back to the release that served before. Ok: the number of the attempt.
-    pub(super) async fn roll_back(&mut self) -> Result<u64, String> {
+    pub(super) async fn roll_back(&mut self) -> Result<u64, RollbackRefused> {
         let name = self.context.site.name.clone();
         if self.stopping.is_some() || matches!(*self.context.state.borrow(), State::Stopped) {
-            return Err(format!("{name} is not running"));
+            return Err(RollbackRefused::NotRunning(name));
         }
         if let (Some(canary), Some(current)) = (&self.canary, &self.current) {
             let (number, generation) = (self.attempts.open(None), current.number);
@@ -59,12 +63,10 @@ impl Actor {
             return Ok(number);
         }
         if self.next.is_some() {
-            return Err(format!(
-                "{name}: a generation is starting; wait for it (paceline restart --wait), then go back"
-            ));
+            return Err(RollbackRefused::Starting(name));
         }
         let Some(current) = &self.current else {
-            return Err(format!("{name}: nothing serves; mend it and start it with `paceline restart`"));
+            return Err(RollbackRefused::NothingServes(name));
         };
         let (from, now) = (current.number, current.release.clone());
         let still = self.leaving.iter().position(|left| left.keep.is_some() && left.control.is_some());
@@ -92,7 +94,7 @@ impl Actor {
                 (Some(_), None) => "keep_previous is off, and the release before is not in a folder of its own",
                 (Some(_), Some(_)) => "keep_previous is over, and the release before is not in a folder of its own",
             };
-            return Err(format!("{name}: nothing to go back to: {why}"));
+            return Err(RollbackRefused::NothingBefore { site: name, why });
         };
         let number = self.open_rollback(from, &format!("{}, which is booted anew", release.display()));
         self.pinned = Some(release);

@@ -5,16 +5,17 @@
 use std::path::Path;
 
 use super::Actor;
+use crate::apps::generation::NotForked;
 
 impl Actor {
-    /// Err: why there can be none, for the one who asked.
-    pub(super) async fn shadow(&mut self, socket: &Path) -> Result<(), String> {
+    /// Asks for one. Err: there can be none.
+    pub(super) async fn shadow(&mut self, socket: &Path) -> Result<(), NotForked> {
         if self.stopping.is_some() {
-            return Err("the application is being stopped".into());
+            return Err(NotForked::Stopping);
         }
         match &mut self.current {
             Some(current) => current.shadow(socket).await,
-            None => Err("the application is not running: send it a request, or look at paceline status".into()),
+            None => Err(NotForked::NotRunning),
         }
     }
 }

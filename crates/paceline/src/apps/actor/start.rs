@@ -13,7 +13,7 @@ use crate::{
     apps::{
         attempts::Outcome,
         events::{ActorEvent, Event},
-        found::StartableApp,
+        found::{NoApplication, StartableApp},
         generation::{Generation, Phase},
         orders::State,
         spawn::{self, PreloaderProcess},
@@ -216,7 +216,10 @@ async fn look(
     let looked = tokio::task::spawn_blocking(move || {
         let found = StartableApp::in_release(&site, release.as_ref().unwrap_or(&site.root))?.that_starts()?;
         let run_as = found.run_as(&site);
-        Ok((found, run_as))
+        Ok::<_, NoApplication>((found, run_as))
     });
-    looked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(|error| (doing, error))
+    match looked.await {
+        Ok(found) => found.map_err(|error| (doing, error.to_string())),
+        Err(error) => Err((doing, error.to_string())),
+    }
 }

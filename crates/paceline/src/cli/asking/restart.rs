@@ -8,7 +8,7 @@ use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::{json, Value};
 
 use super::{print, rolling, switch, text::seconds, Asker};
-use crate::server::control::client::Failed;
+use crate::{cli::expected::Expected, server::control::client::Failed};
 
 /// How often it is asked whether it is done.
 const LOOK: Duration = Duration::from_millis(200);
@@ -101,9 +101,9 @@ fn of_site(matches: &ArgMatches) -> Value {
     }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> Result<f64, Expected> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
-    number.filter(|number| (0.1..=90.0).contains(number)).ok_or_else(|| "a share from 0.1% to 90%, like 5%".into())
+    number.filter(|number| (0.1..=90.0).contains(number)).ok_or(Expected("a share from 0.1% to 90%, like 5%"))
 }
 
 fn begun(server: &Asker, matches: &ArgMatches, (target, word): (&str, &str), wish: &Value) -> Result<ExitCode, Failed> {

@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 use units::{age, grouped, parse_duration};
 
 use super::{print, print_answer, switch, text::printable, Asker};
-use crate::{observe::local_time::local_time, server::control::client::Failed};
+use crate::{cli::expected::Expected, observe::local_time::local_time, server::control::client::Failed};
 
 const SCHEDULE_AFTER: &str = "\
 Pages are ready (rendered, and shown from the time on), dynamic (the application renders them when they are asked for; why is said),
@@ -53,7 +53,7 @@ pub fn preview() -> Command {
         .arg(
             option("for", "TIME")
                 .requires("link")
-                .value_parser(|text: &str| parse_duration(text).ok_or("a time like 30m, 12h or 7d"))
+                .value_parser(|text: &str| parse_duration(text).ok_or(Expected("a time like 30m, 12h or 7d")))
                 .help("How long the link is good for, 30d at most [default: 1d]"),
         )
 }

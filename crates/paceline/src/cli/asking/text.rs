@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::cli::expected::Expected;
+
 /// Numbers to the right, the rest to the left; the last column as wide as it is.
 pub fn columns(heads: [&str; 3], rows: Vec<[String; 3]>) -> String {
     let wide = |index: usize| {
@@ -59,9 +61,10 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-pub fn seconds(text: &str) -> Result<f64, String> {
+/// A time as the command line has it, in seconds.
+pub fn seconds(text: &str) -> Result<f64, Expected> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let of_unit = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
     let (number, seconds) = of_unit.unwrap_or((text, 1.0));
-    number.trim().parse().map(|number: f64| number * seconds).map_err(|_| "a time like 60s or 5m".into())
+    number.trim().parse().map(|number: f64| number * seconds).map_err(|_| Expected("a time like 60s or 5m"))
 }

@@ -93,18 +93,18 @@ fn mkcert_authority() -> Option<PathBuf> {
     (told.status.success() && folder.join("rootCA.pem").is_file()).then_some(folder)
 }
 
-/// Has mkcert make the files. Err: what it said last.
-fn by_mkcert_s_authority(own: &OwnCertificate) -> Result<(), String> {
+/// Has mkcert make the files. Err: with what it said last.
+fn by_mkcert_s_authority(own: &OwnCertificate) -> io::Result<()> {
     // So the folder is made, and the key is nobody else's to read from the beginning.
-    private_file::replace(&own.pair.key, b"").map_err(|error| error.to_string())?;
+    private_file::replace(&own.pair.key, b"")?;
     let mut mkcert = Command::new("mkcert");
     mkcert.arg("-cert-file").arg(&own.pair.cert).arg("-key-file").arg(&own.pair.key).args(&own.names);
-    let told = mkcert.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let told = mkcert.stdin(Stdio::null()).output()?;
     if told.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&told.stderr);
-    Err(said.lines().last().unwrap_or("it said nothing").to_string())
+    Err(io::Error::other(said.lines().last().unwrap_or("it said nothing").to_owned()))
 }
 
 #[cfg(test)]

@@ -20,6 +20,21 @@ const ENDING: &str = ".json";
 /// No link is followed, and no FIFO waited for.
 const NO_TRICKS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
+/// Why a folder is not used for incidents. Its words go behind the folder's path.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("it is not a directory")]
+    NotADirectory,
+    #[error("others may write in it")]
+    OthersWrite,
+    #[error("this server runs as root, and others may write in {}", .0.display())]
+    OthersWriteAbove(PathBuf),
+    #[error("an incident has no number that could name a file")]
+    NoNumber,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 pub struct Folder(Mutex<Files>);
 
 pub struct Files {
@@ -30,12 +45,12 @@ pub struct Files {
 
 impl Folder {
     /// Opens the folder, if there is one, and reads what it holds, the oldest first; it is made with the first
-    /// incident. Err: a reason why it is not used.
-    pub fn open(dir: PathBuf) -> Result<(Folder, Vec<Incident>), String> {
+    /// incident.
+    pub fn open(dir: PathBuf) -> Result<(Folder, Vec<Incident>), FolderError> {
         let mut names = Vec::new();
         if dir.exists() {
             safe(&dir)?;
-            let entries = fs::read_dir(&dir).map_err(|error| error.to_string())?;
+            let entries = fs::read_dir(&dir)?;
             names.extend(
                 entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| ours(name)),
             );
@@ -53,23 +68,22 @@ impl Folder {
 
 impl Files {
     /// Writes one, in place of what was written of it before.
-    pub fn write(&mut self, incident: &Incident) -> Result<(), String> {
-        let said = |error: io::Error| error.to_string();
+    pub fn write(&mut self, incident: &Incident) -> Result<(), FolderError> {
         if !self.dir.exists() {
             let above = self.dir.ancestors().find(|above| above.is_dir());
             above.map_or(Ok(()), unreachable_for_others)?;
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(said)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         }
         safe(&self.dir)?;
         let name = format!("{:010}-{}{ENDING}", incident.at.max(0.0) as u64, incident.id);
         if !ours(&name) {
-            return Err("its number is none".into());
+            return Err(FolderError::NoNumber);
         }
         let new = self.dir.join(format!(".{name}.new"));
         let _ = fs::remove_file(&new);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(said)?;
-        file.write_all(format!("{}\n", incident.to_json()).as_bytes()).map_err(said)?;
-        fs::rename(&new, self.dir.join(&name)).map_err(said)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(format!("{}\n", incident.to_json()).as_bytes())?;
+        fs::rename(&new, self.dir.join(&name))?;
         if !self.names.contains(&name) {
             self.names.push(name);
             self.names.sort();
@@ -101,22 +115,22 @@ fn read(path: &Path) -> Option<Incident> {
 }
 
 /// Nobody else can write in it, or put another folder in its place.
-fn safe(dir: &Path) -> Result<(), String> {
-    let found = fs::symlink_metadata(dir).map_err(|error| error.to_string())?;
+fn safe(dir: &Path) -> Result<(), FolderError> {
+    let found = fs::symlink_metadata(dir)?;
     if !found.is_dir() {
-        return Err("it is not a directory".into());
+        return Err(FolderError::NotADirectory);
     }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        return Err("others may write in it".into());
+        return Err(FolderError::OthersWrite);
     }
     unreachable_for_others(dir)
 }
 
-fn unreachable_for_others(dir: &Path) -> Result<(), String> {
+fn unreachable_for_others(dir: &Path) -> Result<(), FolderError> {
     let root = rustix::process::geteuid().is_root();
     let of_others = root && fs::metadata(dir).is_ok_and(|found| found.uid() != 0);
-    match others_above(dir).map_err(|error| error.to_string())?.or_else(|| of_others.then(|| dir.to_path_buf())) {
-        Some(above) => Err(format!("this server runs as root, and others may write in {}", above.display())),
+    match others_above(dir)?.or_else(|| of_others.then(|| dir.to_path_buf())) {
+        Some(above) => Err(FolderError::OthersWriteAbove(above)),
         None => Ok(()),
     }
 }
@@ -165,7 +179,7 @@ mod tests {
         let dir = dir("others");
         fs::create_dir_all(&dir).unwrap();
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(Folder::open(dir.clone()).err().unwrap(), "others may write in it");
+        assert_eq!(Folder::open(dir.clone()).err().unwrap().to_string(), "others may write in it");
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -12,7 +12,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::{errors::Errors, folder::Folder, list::List};
+use self::{
+    errors::Errors,
+    folder::{Folder, FolderError},
+    list::List,
+};
 pub use self::{
     errors::Failed,
     incident::{Backtrace, InHand, Incident, Kind, Process, Sample},
@@ -41,7 +45,7 @@ impl Incidents {
     pub fn open(
         dir: Option<PathBuf>,
         lines: impl Fn(&str, usize) -> Vec<String> + Send + Sync + 'static,
-    ) -> (Arc<Incidents>, Option<String>) {
+    ) -> (Arc<Incidents>, Option<FolderError>) {
         let (folder, kept, trouble) = match dir.map(Folder::open) {
             Some(Ok((folder, kept))) => (Some(folder), kept, None),
             Some(Err(why)) => (None, Vec::new(), Some(why)),

@@ -56,7 +56,8 @@ pub fn deliver(messages: &Receiver<Message>, endpoint: &Endpoint, service: &str,
             let body = otlp::encoded(service, &spans).to_string();
             let pauses = if closing.is_some() { &PAUSES[..0] } else { &PAUSES[..] };
             let sent = send_patiently(endpoint, &body, pauses);
-            if let (Err(why), true) = (sent, said.is_none_or(|said| said.elapsed() >= SAY_AGAIN)) {
+            let may_say = said.is_none_or(|said| said.elapsed() >= SAY_AGAIN);
+            if let (Err(Failed::Later(why) | Failed::Never(why)), true) = (sent, may_say) {
                 said = Some(Instant::now());
                 let count = spans.len();
                 log.event(Name::Traces, format!("{endpoint} does not take traces: {why}; {count} spans were dropped"));
@@ -68,15 +69,15 @@ pub fn deliver(messages: &Receiver<Message>, endpoint: &Endpoint, service: &str,
     }
 }
 
-fn send_patiently(endpoint: &Endpoint, body: &str, pauses: &[Duration]) -> Result<(), String> {
+fn send_patiently(endpoint: &Endpoint, body: &str, pauses: &[Duration]) -> Result<(), Failed> {
     for pause in pauses {
         match send(endpoint, body) {
             Ok(()) => return Ok(()),
-            Err(Failed::Never(why)) => return Err(why),
+            Err(Failed::Never(why)) => return Err(Failed::Never(why)),
             Err(Failed::Later(_)) => std::thread::sleep(*pause),
         }
     }
-    send(endpoint, body).map_err(|(Failed::Later(why) | Failed::Never(why))| why)
+    send(endpoint, body)
 }
 
 fn send(endpoint: &Endpoint, body: &str) -> Result<(), Failed> {

@@ -69,20 +69,20 @@ impl Shadow {
 
     pub fn patch(&mut self, patch: &Patch) -> Result<(), ShadowError> {
         let done: Done = self.ask(&Command::Patch(patch.clone()), PATCH)?;
-        done.into_result().map_err(ShadowError::Refused)
+        unless_refused(done)
     }
 
     /// What other shadows have recorded of outbound calls.
     pub fn load(&mut self, recordings: &[Value]) -> Result<(), ShadowError> {
         let done: Done = self.ask(&Command::Recordings { all: recordings.to_vec() }, PATCH)?;
-        done.into_result().map_err(ShadowError::Refused)
+        unless_refused(done)
     }
 
     /// From now on it has a session of its own with the least share of the processors.
     pub fn step_back(&mut self) -> Result<(), ShadowError> {
-        match self.ask::<Done>(&Command::Background, PATCH)?.into_result() {
+        match self.ask::<Done>(&Command::Background, PATCH)?.refusal() {
             // The server may have been started with an earlier version, whose shadows have the least priority.
-            Err(why) if !why.starts_with("unknown command") => Err(ShadowError::Refused(why)),
+            Some(why) if !why.starts_with("unknown command") => Err(ShadowError::Refused(why)),
             _ => Ok(()),
         }
     }
@@ -90,7 +90,7 @@ impl Shadow {
     /// It connects to a socket, once for each thread.
     pub fn start_load(&mut self, start: &LoadStart) -> Result<(), ShadowError> {
         let done: Done = self.ask(&Command::Load(Box::new(start.clone())), PATCH)?;
-        done.into_result().map_err(ShadowError::Refused)
+        unless_refused(done)
     }
 
     pub fn replay(&mut self, replay: Replay) -> Result<ReplayResult, ShadowError> {
@@ -148,6 +148,10 @@ fn wrong(result: &ReplayResult, id: u64) -> Option<String> {
     }
     let is_answer = result.error.is_some() || result.write.is_some() || (100..600).contains(&result.status);
     (!is_answer).then(|| format!("status {}", result.status))
+}
+
+fn unless_refused(done: Done) -> Result<(), ShadowError> {
+    done.refusal().map_or(Ok(()), |why| Err(ShadowError::Refused(why)))
 }
 
 #[cfg(test)]

@@ -16,11 +16,18 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+/// Why a URL is no address of an upstream. Its words go behind the setting's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be a URL like http://127.0.0.1:8000, https://app.example or http://unix:/run/app.sock, not {url:?}{why}")]
+pub struct AddressError {
+    url: String,
+    /// With its colon. Empty: it is no URL at all.
+    why: &'static str,
+}
+
 impl Address {
-    /// Err: what is wrong with it, to be put behind the setting's name.
-    pub fn parse(url: &str) -> Result<Address, String> {
-        let example = "http://127.0.0.1:8000, https://app.example or http://unix:/run/app.sock";
-        let wrong = |why: &str| format!("must be a URL like {example}, not {url:?}{why}");
+    pub fn parse(url: &str) -> Result<Address, AddressError> {
+        let wrong = |why: &'static str| AddressError { url: url.to_owned(), why };
         let scheme = |scheme: &str| url.get(..scheme.len()).filter(|found| found.eq_ignore_ascii_case(scheme));
         let https = scheme("https://").is_some();
         let found = scheme("http://").or(scheme("https://"));
@@ -138,7 +145,7 @@ mod tests {
             ("http:/ü", "must be a URL like"),
         ] {
             let error = Address::parse(url).expect_err(url);
-            assert!(error.contains(told), "{url}: {error}");
+            assert!(error.to_string().contains(told), "{url}: {error}");
         }
     }
 }

@@ -43,8 +43,8 @@ async fn run(hosts: Weak<Hosts>, host: Arc<Host>, check: Arc<Check>, name: Optio
         match result {
             // What this machine lacks is no fault of the host's.
             Err(Wrong::Here) => {}
-            Err(Wrong::There(why)) => hosts.checked(&host, &Err(why)),
-            Ok(()) => hosts.checked(&host, &Ok(())),
+            Err(Wrong::There(why)) => hosts.checked(&host, Some(&why)),
+            Ok(()) => hosts.checked(&host, None),
         }
     }
 }

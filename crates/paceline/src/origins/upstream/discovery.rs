@@ -2,6 +2,7 @@
 //! name server that is away must not take the site along. It never asks a host.
 
 use std::{
+    io,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -56,9 +57,9 @@ async fn look_up(hosts: Weak<Hosts>, target: usize, service: Service) {
 }
 
 /// All addresses of the name, by the system's resolver, at least one.
-async fn resolve(service: &Service) -> Result<Vec<Address>, String> {
+async fn resolve(service: &Service) -> io::Result<Vec<Address>> {
     // The event loop does not wait: tokio asks the system in a thread of its own.
-    let found = lookup_host((service.name.as_str(), service.port)).await.map_err(|error| error.to_string())?;
+    let found = lookup_host((service.name.as_str(), service.port)).await?;
     let address = |found: std::net::SocketAddr| Address::Tcp {
         https: service.https,
         host: found.ip().to_canonical().to_string(),
@@ -66,7 +67,7 @@ async fn resolve(service: &Service) -> Result<Vec<Address>, String> {
     };
     let found: Vec<_> = found.map(address).collect();
     if found.is_empty() {
-        Err("it has no address".into())
+        Err(io::Error::other("it has no address"))
     } else {
         Ok(found)
     }

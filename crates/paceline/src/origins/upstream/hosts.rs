@@ -282,15 +282,15 @@ impl Hosts {
         }
     }
 
-    /// Takes the result of a health check; Err: what was wrong.
-    pub fn checked(&self, host: &Host, result: &Result<(), String>) {
+    /// Takes the result of a health check. `failure`: what was wrong, if it has not passed.
+    pub fn checked(&self, host: &Host, failure: Option<&str>) {
         let mut state = self.state.lock();
         let now = clock::now();
-        let changed = state.balancer.checked(host.id, now, result.is_ok());
+        let changed = state.balancer.checked(host.id, now, failure.is_none());
         let standing = state.balancer.standing(host.id, now);
         drop(state);
-        match (changed, result) {
-            (Some(false), Err(why)) => {
+        match (changed, failure) {
+            (Some(false), Some(why)) => {
                 self.say(format!("upstream {} gets no requests: its health check failed: {why}", host.name));
             }
             (Some(_), _) => self.say(format!("upstream {} passes its health check, {}", host.name, and_so(standing))),

@@ -28,7 +28,7 @@ pub use self::{
     checks::Check,
     failure::Failure,
     pool::{UpstreamTls, MAX as KEPT_CONNECTIONS},
-    targets::{Target, Targets},
+    targets::{Target, TargetError, Targets},
 };
 use crate::{
     content::body::ResponseBody,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::address::Address;
+use super::address::{Address, AddressError};
 
 /// `dns:NAME:PORT`: each address of the name is a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,13 +19,23 @@ pub enum Target {
     Name(Service),
 }
 
+/// What is wrong with `upstream`, or with one of its entries. Its words go behind the setting's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error("must be like dns:app.internal:3000 or dns:https://app.internal:443, not {text:?}: {why}")]
+    Name { text: String, why: &'static str },
+    #[error("names {0} twice")]
+    Twice(Target),
+    #[error("names no host")]
+    Empty,
+}
+
 impl Target {
-    /// Err: what is wrong with it, to be put behind the setting's name.
-    pub fn parse(text: &str) -> Result<Target, String> {
-        let Some(rest) = text.strip_prefix("dns:") else { return Address::parse(text).map(Target::Host) };
-        let wrong = |why: &str| {
-            format!("must be like dns:app.internal:3000 or dns:https://app.internal:443, not {text:?}: {why}")
-        };
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        let Some(rest) = text.strip_prefix("dns:") else { return Ok(Target::Host(Address::parse(text)?)) };
+        let wrong = |why: &'static str| TargetError::Name { text: text.to_owned(), why };
         let url = if rest.contains("://") { rest.to_owned() } else { format!("http://{rest}") };
         let port = url.rsplit_once(':').map(|(_, port)| port.trim_end_matches('/'));
         let has_port = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
@@ -67,18 +77,17 @@ impl fmt::Display for Target {
 pub struct Targets(Vec<Target>);
 
 impl Targets {
-    /// Err: what is wrong with them, to be put behind the setting's name.
-    pub fn parse(texts: &[String]) -> Result<Targets, String> {
+    pub fn parse(texts: &[String]) -> Result<Targets, TargetError> {
         let mut targets = Vec::new();
         for text in texts {
             let target = Target::parse(text)?;
             if targets.contains(&target) {
-                return Err(format!("names {target} twice"));
+                return Err(TargetError::Twice(target));
             }
             targets.push(target);
         }
         if targets.is_empty() {
-            Err("names no host".into())
+            Err(TargetError::Empty)
         } else {
             Ok(Targets(targets))
         }
@@ -121,7 +130,7 @@ impl fmt::Display for Targets {
 mod tests {
     use super::*;
 
-    fn parsed(texts: &[&str]) -> Result<Targets, String> {
+    fn parsed(texts: &[&str]) -> Result<Targets, TargetError> {
         Targets::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
     }
 
@@ -161,7 +170,7 @@ mod tests {
             (&["dns:"], "that is no name and port"),
         ] {
             let error = parsed(texts).expect_err(told);
-            assert!(error.contains(told), "{texts:?}: {error}");
+            assert!(error.to_string().contains(told), "{texts:?}: {error}");
         }
     }
 }

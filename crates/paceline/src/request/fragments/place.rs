@@ -54,6 +54,21 @@ const OF_THE_SITE: [HeaderName; 5] = [
     HeaderName::from_static("x-forwarded-port"),
 ];
 
+/// Why the URL of a fragment leads nowhere. Its words go behind `URL is not included: `.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlace {
+    #[error("{0}")]
+    Refused(esi::Refused),
+    #[error("the path is not valid in a URL")]
+    BadPath,
+    #[error("the host is not valid in a URL")]
+    BadHost,
+    #[error("{0} is another host, and not in esi_hosts")]
+    OtherHost(String),
+    #[error("no site of this server has the host {0}")]
+    NoSite(String),
+}
+
 impl Place {
     /// Of the page itself.
     pub fn of(site: Arc<Site>, head: &Parts, exchange: &Exchange) -> Place {
@@ -68,16 +83,16 @@ impl Place {
         &self.path
     }
 
-    /// Where `url` leads, the request for it, and the exchange of that. Err: why nowhere.
-    pub fn follow(&self, url: &str, page: &Page) -> Result<(Place, Parts, Exchange), String> {
+    /// Where `url` leads, the request for it, and the exchange of that.
+    pub fn follow(&self, url: &str, page: &Page) -> Result<(Place, Parts, Exchange), NoPlace> {
         let base = Base { scheme: self.scheme, authority: &self.authority, path: &self.path };
-        let (mut place, path_and_query) = match esi::resolve(url, &base).map_err(|refused| refused.to_string())? {
+        let (mut place, path_and_query) = match esi::resolve(url, &base).map_err(NoPlace::Refused)? {
             Target::Site { path_and_query } => (self.clone(), path_and_query),
             Target::Foreign { authority, path_and_query, .. } => (self.other(authority, page)?, path_and_query),
         };
-        let uri: Uri = path_and_query.parse().map_err(|_| "the URL is none".to_owned())?;
+        let uri: Uri = path_and_query.parse().map_err(|_| NoPlace::BadPath)?;
         place.path = uri.path().to_owned();
-        let host = HeaderValue::from_str(&place.host).map_err(|_| "the host is none".to_owned())?;
+        let host = HeaderValue::from_str(&place.host).map_err(|_| NoPlace::BadHost)?;
         let (mut head, ()) = Request::new(()).into_parts();
         (head.method, head.uri, head.version) = (Method::GET, uri, page.head.version);
         head.headers = fields(&page.head.headers, place.foreign);
@@ -95,14 +110,14 @@ impl Place {
         Ok((place, head, exchange))
     }
 
-    fn other(&self, authority: String, page: &Page) -> Result<Place, String> {
+    fn other(&self, authority: String, page: &Page) -> Result<Place, NoPlace> {
         let host = host::split_host(&authority).0;
         let may = self.site.config.esi.as_ref().is_some_and(|settings| settings.hosts.iter().any(|one| one == host));
         if !may {
-            return Err(format!("{host} is another host, and not in esi_hosts"));
+            return Err(NoPlace::OtherHost(host.to_owned()));
         }
         let routes = page.server.routes();
-        let site = routes.named(host).ok_or_else(|| format!("no site of this server has the host {host}"))?.clone();
+        let site = routes.named(host).ok_or_else(|| NoPlace::NoSite(host.to_owned()))?.clone();
         Ok(Place { site, authority: authority.clone(), host: authority, path: String::new(), foreign: true, ..*self })
     }
 }

@@ -9,13 +9,17 @@ pub mod rendering;
 use std::sync::Arc;
 
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tokio::{runtime::Handle, sync::Semaphore};
+use tokio::{
+    runtime::Handle,
+    sync::{AcquireError, Semaphore},
+    task::JoinError,
+};
 
 use scheduled::Millis;
 
 use self::{
     link::{BadLink, Link},
-    rendering::{Ask, Rendered, Renderer},
+    rendering::{Ask, RenderError, Rendered, Renderer},
 };
 use crate::{
     caching::scheduled::RenderedPage, content::body::ResponseBody, exchange::Exchange, request::route::Site,
@@ -35,10 +39,34 @@ pub struct Wish {
     pub at: Millis,
 }
 
-/// Renders it. Err: why it can't be.
-pub async fn render(site: &Arc<Site>, wish: Wish) -> Result<RenderedPage, String> {
-    let Some(app) = site.app.clone() else { return Err("another server renders this site's pages".into()) };
-    let turn = COPIES.acquire().await.map_err(|error| error.to_string())?;
+/// Why a page can't be shown as it will be.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPreview {
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The application has failed, or the page depends on what can't be known before; where in its code, if that is known.
+    #[error("{why}{}", at_shown(.at))]
+    Application { why: String, at: String },
+    /// The server is ending.
+    #[error(transparent)]
+    Ending(#[from] AcquireError),
+    /// A mistake in Paceline.
+    #[error(transparent)]
+    Mistake(#[from] JoinError),
+}
+
+fn at_shown(at: &str) -> String {
+    if at.is_empty() {
+        String::new()
+    } else {
+        format!(": {at}")
+    }
+}
+
+/// Renders it.
+pub async fn render(site: &Arc<Site>, wish: Wish) -> Result<RenderedPage, NoPreview> {
+    let Some(app) = site.app.clone() else { return Err(RenderError::OtherServer.into()) };
+    let turn = COPIES.acquire().await?;
     let event_loop = Handle::current();
     let rendering = tokio::task::spawn_blocking(move || {
         let mut renderer = Renderer::fork(&app, &event_loop)?;
@@ -49,12 +77,9 @@ pub async fn render(site: &Arc<Site>, wish: Wish) -> Result<RenderedPage, String
     });
     let rendered = rendering.await;
     drop(turn);
-    match rendered {
-        Ok(Ok(Rendered::Page(page))) => Ok(page),
-        Ok(Ok(Rendered::Dynamic { why, at } | Rendered::Failed { why, at })) if at.is_empty() => Err(why),
-        Ok(Ok(Rendered::Dynamic { why, at } | Rendered::Failed { why, at })) => Err(format!("{why}: {at}")),
-        Ok(Err(why)) => Err(why.to_string()),
-        Err(error) => Err(error.to_string()),
+    match rendered?? {
+        Rendered::Page(page) => Ok(page),
+        Rendered::Dynamic { why, at } | Rendered::Failed { why, at } => Err(NoPreview::Application { why, at }),
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use unix_user::RunAs;
 
 use crate::{
-    apps::{app::App, found::StartableApp},
+    apps::{app::App, found::StartableApp, generation::NotForked},
     caching::scheduled::RenderedPage,
     origins::shadow::{Shadow, ShadowError, ShadowSocket},
     request::{forwarded::SURROGATE_CAPABILITY, route::Site},
@@ -35,8 +35,10 @@ const SENDS_A_FILE: [&str; 2] = ["x-sendfile", "x-accel-redirect"];
 /// Why there is no copy of the application, or none any more.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    #[error("{0}")]
-    NoCopy(String),
+    #[error(transparent)]
+    NoCopy(#[from] NotForked),
+    #[error("another server renders this site's pages")]
+    OtherServer,
     #[error("the socket for a copy of the application: {0}")]
     Socket(#[from] io::Error),
     #[error("{0}")]
@@ -89,7 +91,7 @@ impl Renderer {
     pub fn fork(app: &App, event_loop: &Handle) -> Result<Renderer, RenderError> {
         let run_as = StartableApp::at(&app.site).ok().and_then(|found| found.run_as(&app.site).ok());
         let socket = ShadowSocket::open(&[std::env::temp_dir()], &run_as.unwrap_or_else(RunAs::own))?;
-        event_loop.block_on(app.shadow(socket.path())).map_err(RenderError::NoCopy)?;
+        event_loop.block_on(app.shadow(socket.path()))?;
         let mut shadow = Shadow::greet(socket.accept()?)?;
         shadow.patch(&Patch::named("sql_clock"))?;
         Ok(Renderer { shadow, seed: fastrand::u64(..), next: 1 })

@@ -62,7 +62,7 @@ fn applications(server: &Front) -> Vec<SiteConfig> {
 
 fn load(site: &SiteConfig) -> SiteAdvice {
     let found = StartableApp::at(site).and_then(|app| {
-        let run_as = app.run_as(site).map_err(|refused| refused.to_string())?;
+        let run_as = app.run_as(site)?;
         Ok((app.root, run_as))
     });
     let (root, result) = match found {
@@ -70,7 +70,7 @@ fn load(site: &SiteConfig) -> SiteAdvice {
             let result = DoctorResult::load(&root, &run_as);
             (root, result)
         }
-        Err(why) => (site.root.clone(), Err(LoadError::NoApplication(why))),
+        Err(why) => (site.root.clone(), Err(LoadError::NoApplication(why.to_string()))),
     };
     SiteAdvice { site: site.name.clone(), root, result }
 }

@@ -81,7 +81,7 @@ pub async fn shadow(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let socket = socket.filter(|path| path.is_absolute() && path.as_os_str().len() <= LONGEST_PATH);
     let wrong = || Refusal::bad(format!("\"socket\" must be an absolute path of at most {LONGEST_PATH} bytes"));
     let socket = socket.filter(|path| !path.as_os_str().as_encoded_bytes().contains(&0)).ok_or_else(wrong)?;
-    app.shadow(socket).await.map_err(|why| Refusal { status: StatusCode::CONFLICT, why })?;
+    app.shadow(socket).await.map_err(|why| Refusal { status: StatusCode::CONFLICT, why: why.to_string() })?;
     Ok(json!({}))
 }
 

@@ -26,35 +26,39 @@ pub async fn ready(asked: ControlRequest, server: Arc<Front>) -> Result<Response
     if let (Some(name), true) = (name, sites.is_empty()) {
         return Err(Refusal { status: StatusCode::NOT_FOUND, why: format!("no site {name}") });
     }
-    Ok(told(verdict(server.readiness(), &sites)))
+    Ok(verdict(refusal(server.readiness(), &sites)))
 }
 
 /// GET /livez: the main thread answers, which is all there is to it.
 pub async fn alive() -> Result<Response<Body>, Refusal> {
-    Ok(told(Ok(())))
+    Ok(verdict(None))
 }
 
-fn told(verdict: Result<(), String>) -> Response<Body> {
-    let (status, text) = match verdict {
-        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+/// `why`: why no requests should come.
+fn verdict(why: Option<String>) -> Response<Body> {
+    let (status, text) = match why {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
     };
     let mut response = whole("text/plain; charset=utf-8", text);
     *response.status_mut() = status;
     response
 }
 
-/// As long as one of several sites can answer the server is worth asking. Err: why it is not.
-fn verdict(readiness: Readiness, sites: &[(&str, Option<&'static str>)]) -> Result<(), String> {
+/// Why no requests should come. None: one of the sites can answer, which is enough.
+fn refusal(readiness: Readiness, sites: &[(&str, Option<&'static str>)]) -> Option<String> {
+    let by_readiness = || Some(status::readiness(readiness).into());
     if readiness == Readiness::Draining {
-        return Err(status::readiness(readiness).into());
+        return by_readiness();
     }
     let troubles: Vec<_> =
         sites.iter().filter_map(|(name, trouble)| Some(format!("{name}: {}", trouble.as_ref()?))).collect();
-    match (troubles.len() == sites.len() && !sites.is_empty(), readiness) {
-        (true, _) => Err(troubles.join("\n")),
-        (false, Readiness::Ready) => Ok(()),
-        (false, _) => Err(status::readiness(readiness).into()),
+    if troubles.len() == sites.len() && !sites.is_empty() {
+        Some(troubles.join("\n"))
+    } else if readiness == Readiness::Ready {
+        None
+    } else {
+        by_readiness()
     }
 }
 
@@ -80,12 +84,11 @@ mod tests {
 
     #[test]
     fn one_site_that_answers_is_enough() {
-        let verdict = |readiness, sites: &[(&str, Option<&'static str>)]| verdict(readiness, sites);
         let (good, bad) = (("shop", None), ("docs", Some("no worker")));
-        assert_eq!(verdict(Readiness::Ready, &[good, bad]), Ok(()));
-        assert_eq!(verdict(Readiness::Ready, &[]), Ok(()));
-        assert_eq!(verdict(Readiness::Ready, &[bad]), Err("docs: no worker".into()));
-        assert_eq!(verdict(Readiness::Starting, &[good]), Err("starting".into()));
-        assert_eq!(verdict(Readiness::Draining, &[good]), Err("draining".into()));
+        assert_eq!(refusal(Readiness::Ready, &[good, bad]), None);
+        assert_eq!(refusal(Readiness::Ready, &[]), None);
+        assert_eq!(refusal(Readiness::Ready, &[bad]), Some("docs: no worker".into()));
+        assert_eq!(refusal(Readiness::Starting, &[good]), Some("starting".into()));
+        assert_eq!(refusal(Readiness::Draining, &[good]), Some("draining".into()));
     }
 }

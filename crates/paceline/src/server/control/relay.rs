@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    error::Error,
     io,
     path::{Path, PathBuf},
     pin::Pin,
@@ -62,13 +63,13 @@ fn request_head(request: &Request<Incoming>) -> http::request::Parts {
     head
 }
 
-async fn pass_on(request: &Request<Incoming>, socket: PathBuf) -> Result<Response<Body>, String> {
+async fn pass_on(request: &Request<Incoming>, socket: PathBuf) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let why = "this listener is read-only: use the control socket".into();
         return Ok(refused(Refusal { status: StatusCode::FORBIDDEN, why }));
     }
-    let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let stream = UnixStream::connect(socket).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let mut onward = Request::builder().method(request.method()).uri(target).header(header::HOST, "localhost");
@@ -77,8 +78,8 @@ async fn pass_on(request: &Request<Incoming>, socket: PathBuf) -> Result<Respons
             onward = onward.header(name, value);
         }
     }
-    let onward = onward.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
-    let answer = sender.send_request(onward).await.map_err(|error| error.to_string())?;
+    let onward = onward.body(Empty::<Bytes>::new())?;
+    let answer = sender.send_request(onward).await?;
     Ok(answer.map(|body| RelayedBody { body, _sender: sender }.boxed_unsync()))
 }
 

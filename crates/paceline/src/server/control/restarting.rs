@@ -60,7 +60,7 @@ pub async fn roll_back(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let (answer, answered) = oneshot::channel();
     app.order(Order::Rollback(answer));
     let begun = answered.await.map_err(|_| stopping(name))?;
-    let number = begun.map_err(|why| Refusal { status: StatusCode::CONFLICT, why })?;
+    let number = begun.map_err(|why| Refusal { status: StatusCode::CONFLICT, why: why.to_string() })?;
     Ok(json!({ "sites": { name: { "attempt": number } } }))
 }
 

@@ -50,7 +50,9 @@ pub async fn preview(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let host = host.unwrap_or_else(|| "localhost".into());
     let scheme = if said["https"].as_bool() == Some(true) { "https" } else { "http" };
     let wish = preview::Wish { scheme: scheme.into(), host, target, at };
-    let page = preview::render(&site, wish).await.map_err(|why| Refusal { status: StatusCode::CONFLICT, why })?;
+    let page = preview::render(&site, wish)
+        .await
+        .map_err(|why| Refusal { status: StatusCode::CONFLICT, why: why.to_string() })?;
     let headers: Vec<(String, String)> = page
         .headers
         .iter()

@@ -171,7 +171,7 @@ impl Copies<'_> {
 
 fn prepare_all(job: &Job, pages: &[Arc<ScheduledPage>], event_loop: &Handle) -> Result<Done, RenderError> {
     let Some(app) = &job.site.app else {
-        return Err(RenderError::NoCopy("another server renders this site's pages".into()));
+        return Err(RenderError::OtherServer);
     };
     let (mut copies, mut done) = (Copies { app, event_loop, copy: None }, Done::default());
     let mut left: Vec<&Arc<ScheduledPage>> = pages.iter().collect();

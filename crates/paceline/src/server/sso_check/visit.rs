@@ -14,7 +14,10 @@ use http::{header, HeaderMap, Request, StatusCode, Uri};
 use http_body_util::Empty;
 
 use super::{online::runtime, Line};
-use crate::config::sign_on::{Bindings, Otherwise, SignOn};
+use crate::{
+    config::sign_on::{Bindings, Otherwise, SignOn},
+    support::explanation::Explanation,
+};
 
 const SUBJECT: &str = "visit";
 const TIME: Duration = Duration::from_secs(10);
@@ -59,7 +62,9 @@ pub fn visit(visit: &Visit, host: &str, sign_on: &SignOn) -> Vec<Line> {
     let Some(url) = visit.target(host, sign_on) else { return Vec::new() };
     let ask =
         |token: Option<&str>| runtime.block_on(async { tokio::time::timeout(TIME, ask(visit, &url, token)).await });
-    let first = match ask(None).unwrap_or_else(|_| Err(format!("no answer within {} s", TIME.as_secs()))) {
+    let first = match ask(None)
+        .unwrap_or_else(|_| Err(Explanation::new(format!("no answer within {} s", TIME.as_secs()))))
+    {
         Ok(seen) => seen,
         Err(why) => {
             let advice = "Start the server, or say how it is reached: --url https://HOST:PORT/ and --connect ADDRESS; --no-visit leaves it out.";
@@ -172,9 +177,11 @@ fn offers_negotiate(seen: &Seen) -> bool {
 }
 
 /// One request on a connection of its own, by HTTP/1.1: tickets of NTLM's kind belong to a connection.
-async fn ask(visit: &Visit, url: &Uri, authorization: Option<&str>) -> Result<Seen, String> {
+async fn ask(visit: &Visit, url: &Uri, authorization: Option<&str>) -> Result<Seen, Explanation> {
     let https = url.scheme_str() != Some("http");
-    let (Some(host), Some(authority)) = (url.host(), url.authority()) else { return Err("no address".into()) };
+    let (Some(host), Some(authority)) = (url.host(), url.authority()) else {
+        return Err(Explanation::new("the URL has no host"));
+    };
     let connect = Connect {
         https,
         host: host.to_owned(),
@@ -195,7 +202,7 @@ async fn ask(visit: &Visit, url: &Uri, authorization: Option<&str>) -> Result<Se
     let limits = Limits { connections: 1, breaker: 0, idle: 0, keep: TIME, keep_http2: TIME, sweeps: false };
     let origin: Arc<Origin<Empty<Bytes>>> = Origin::new(connect, limits);
     let until = tokio::time::Instant::from_std(Instant::now() + TIME);
-    let mut lease = origin.lease(true, false, until).await.map_err(|failure| failure.explain())?;
+    let mut lease = origin.lease(true, false, until).await.map_err(|failure| Explanation::new(failure.explain()))?;
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let mut request = Request::get(path)
         .header(header::HOST, authority.as_str())
@@ -205,7 +212,8 @@ async fn ask(visit: &Visit, url: &Uri, authorization: Option<&str>) -> Result<Se
     if let Some(value) = authorization {
         request = request.header(header::AUTHORIZATION, value);
     }
-    let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
+    let request =
+        request.body(Empty::new()).map_err(|error| Explanation::caused("the request can't be sent", error))?;
     match lease.connection.ask(request).await {
         Ok(response) => {
             let (head, _) = response.into_parts();
@@ -215,7 +223,7 @@ async fn ask(visit: &Visit, url: &Uri, authorization: Option<&str>) -> Result<Se
         Err(unanswered) => {
             let why = unanswered.failure.explain();
             lease.discard();
-            Err(why)
+            Err(Explanation::new(why))
         }
     }
 }

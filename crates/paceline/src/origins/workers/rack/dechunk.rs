@@ -142,9 +142,14 @@ fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the app's chunked coding is broken")
 }
 
+/// A transfer coding that is not understood, as the app gave it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Transfer-Encoding: {0}; the app may use `chunked` alone")]
+pub struct UnknownCoding(String);
+
 /// Takes the transfer codings out of the fields of an app's response, and what speaks of them. True: the app says that
-/// the body is in the chunked coding. Err: a coding that is not understood, as the app gave it.
-pub fn take_coding(headers: &mut HeaderMap) -> Result<bool, String> {
+/// the body is in the chunked coding.
+pub fn take_coding(headers: &mut HeaderMap) -> Result<bool, UnknownCoding> {
     if !headers.contains_key(header::TRANSFER_ENCODING) {
         return Ok(false);
     }
@@ -160,7 +165,7 @@ pub fn take_coding(headers: &mut HeaderMap) -> Result<bool, String> {
             headers.remove(header::TRAILER);
             Ok(true)
         }
-        _ => Err(given),
+        _ => Err(UnknownCoding(given)),
     }
 }
 
@@ -276,7 +281,7 @@ mod tests {
             taken
         };
         assert_eq!((take(&[]), take(&["Identity"]), take(&["Chunked"])), (Ok(false), Ok(false), Ok(true)));
-        assert_eq!(take(&["gzip, chunked"]), Err("gzip, chunked".into()));
-        assert_eq!(take(&["gzip", "chunked"]), Err("gzip, chunked".into()));
+        assert_eq!(take(&["gzip, chunked"]), Err(UnknownCoding("gzip, chunked".into())));
+        assert_eq!(take(&["gzip", "chunked"]), Err(UnknownCoding("gzip, chunked".into())));
     }
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::{header, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use super::dechunk::{self, DechunkedBody};
+use super::dechunk::{self, DechunkedBody, UnknownCoding};
 use crate::{
     content::{body::ResponseBody, static_files::FileBody},
     origins::workers::{
@@ -106,8 +106,8 @@ pub fn status_code(status: u16) -> Result<StatusCode, Unsendable> {
 }
 
 /// Refuses a transfer coding that the front can't take off.
-pub fn unknown_coding(given: String) -> Unsendable {
-    Unsendable(format!("Transfer-Encoding: {given}; the app may use `chunked` alone"))
+pub fn unknown_coding(why: UnknownCoding) -> Unsendable {
+    Unsendable(why.to_string())
 }
 
 /// The Content-Length that the app gave, if it is one.
