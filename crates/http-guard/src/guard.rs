@@ -18,12 +18,13 @@ use std::{
 use bytes::{Buf, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{sleep_until, Instant, Sleep},
+    time::Instant,
 };
 
 use crate::{
     stall::{GRACE, STALL},
     strict::{encode_target, BadBody, Follower, Limits, Next, Refusal},
+    write_timeout::{Timer, WriteTimeout},
 };
 
 mod message_tracker;
@@ -82,9 +83,7 @@ pub struct GuardedStream<S> {
     resting: bool,
     /// When the client has closed its side and waits for its answer: since when it has taken nothing of that.
     half_closed: Option<Instant>,
-    /// Since when the client has taken nothing of what waits to be written.
-    blocked: Option<Instant>,
-    writing: Timer,
+    writing: WriteTimeout,
 }
 
 /// What of a time-out is counted so far.
@@ -110,20 +109,6 @@ enum Due {
     Body,
 }
 
-#[derive(Default)]
-struct Timer(Option<Pin<Box<Sleep>>>);
-
-impl Timer {
-    /// May be ready before `at`, never later: most waits end early, and moving the timer each time costs.
-    fn poll(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
-        if sleep.is_elapsed() || sleep.deadline() > at {
-            sleep.as_mut().reset(at);
-        }
-        std::future::Future::poll(sleep.as_mut(), cx)
-    }
-}
-
 impl<S> GuardedStream<S> {
     pub fn new(stream: S, limits: Limits, timeouts: Timeouts) -> (GuardedStream<S>, Arc<MessageTracker>) {
         let talk = Arc::<MessageTracker>::default();
@@ -138,8 +123,7 @@ impl<S> GuardedStream<S> {
             reading: Waits::default(),
             resting: false,
             half_closed: None,
-            blocked: None,
-            writing: Timer::default(),
+            writing: WriteTimeout::default(),
         };
         (guarded, talk)
     }
@@ -236,7 +220,7 @@ impl<S> GuardedStream<S> {
     /// Between two messages: something is still to be answered or written.
     fn is_busy(&self) -> bool {
         let answered = self.talk.done.load(SeqCst) == self.follower.heads();
-        !answered || self.blocked.is_some() || self.follower.is_undecided()
+        !answered || self.writing.is_blocked() || self.follower.is_undecided()
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
@@ -276,10 +260,7 @@ impl<S> GuardedStream<S> {
             return Poll::Ready(());
         }
         let due = *self.half_closed.get_or_insert_with(Instant::now) + self.timeouts.idle;
-        while due > Instant::now() {
-            ready!(self.reading.timer.poll(cx, due));
-        }
-        Poll::Ready(())
+        self.reading.timer.poll(cx, due)
     }
 
     /// Something has come.
@@ -357,7 +338,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> GuardedStream<S> {
             Due::Rest => match Pin::new(&mut self.stream).poll_flush(cx)? {
                 Poll::Ready(()) => {
                     self.resting = true;
-                    self.writing = Timer::default();
+                    self.writing = WriteTimeout::default();
                     Ok(Late::Close)
                 }
                 Poll::Pending => {
@@ -467,20 +448,11 @@ impl<S: AsyncWrite + Unpin> GuardedStream<S> {
     /// Lets a write wait no longer than it may.
     fn timed(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.blocked = None;
             self.half_closed = self.half_closed.map(|_| Instant::now());
-            return written;
-        }
-        if matches!(self.mode, Mode::Through) {
+        } else if matches!(self.mode, Mode::Through) {
             return Poll::Pending;
         }
-        let due = *self.blocked.get_or_insert_with(Instant::now) + self.timeouts.write;
-        loop {
-            ready!(self.writing.poll(cx, due));
-            if due <= Instant::now() {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-        }
+        self.writing.judge(cx, written, self.timeouts.write)
     }
 }
 

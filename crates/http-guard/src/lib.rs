@@ -13,3 +13,4 @@ pub mod identity_fields;
 pub mod stall;
 pub mod strict;
 pub mod withheld;
+pub mod write_timeout;

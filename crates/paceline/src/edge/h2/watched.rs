@@ -6,7 +6,6 @@
 //! client sends next it reads a header block without end, which it refuses with GOAWAY (ENHANCE_YOUR_CALM).
 
 use std::{
-    future::Future,
     io::{self, IoSlice},
     pin::Pin,
     sync::{atomic::Ordering::Relaxed, Arc},
@@ -17,14 +16,17 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{sleep_until, Instant, Sleep},
+    time::Instant,
 };
 
 use super::{
     frames::{Allowance, Follower},
     streams::Streams,
 };
-use http_guard::guard::Timeouts;
+use http_guard::{
+    guard::Timeouts,
+    write_timeout::{Timer, WriteTimeout},
+};
 
 /// TLS does not tell what the socket takes of the last bytes it was given, so these may take this many times as long.
 const FLUSHES: u32 = 4;
@@ -45,29 +47,7 @@ pub struct WatchedStream<S> {
     /// What the library reads in place of what the client sends.
     stand_in: Option<Bytes>,
     reading: Timer,
-    /// Since when the client has taken nothing of what waits to be written.
-    blocked: Option<Instant>,
-    writing: Timer,
-}
-
-#[derive(Default)]
-struct Timer(Option<Pin<Box<Sleep>>>);
-
-impl Timer {
-    /// Ready at `at` or later.
-    fn poll(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
-        loop {
-            if at <= Instant::now() {
-                return Poll::Ready(());
-            }
-            let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
-            // One that ends early is moved then: most waits are over before, and moving it costs.
-            if sleep.is_elapsed() || sleep.deadline() > at {
-                sleep.as_mut().reset(at);
-            }
-            ready!(sleep.as_mut().poll(cx));
-        }
-    }
+    writing: WriteTimeout,
 }
 
 impl<S> WatchedStream<S> {
@@ -85,8 +65,7 @@ impl<S> WatchedStream<S> {
             spent: false,
             stand_in: None,
             reading: Timer::default(),
-            blocked: None,
-            writing: Timer::default(),
+            writing: WriteTimeout::default(),
         }
     }
 
@@ -164,18 +143,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
 impl<S: AsyncWrite + Unpin> WatchedStream<S> {
     /// Lets a write wait no longer than it may.
     fn timed<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>, timeouts: Duration) -> Poll<io::Result<T>> {
-        if done.is_ready() {
-            if self.blocked.take().is_some() {
-                self.streams.socket_is_full(false);
-            }
-            return done;
+        let was_full = self.writing.is_blocked();
+        let done = self.writing.judge(cx, done, timeouts);
+        if self.writing.is_blocked() != was_full {
+            self.streams.socket_is_full(!was_full);
         }
-        if self.blocked.is_none() {
-            self.streams.socket_is_full(true);
-        }
-        let since = *self.blocked.get_or_insert_with(Instant::now);
-        ready!(self.writing.poll(cx, since + timeouts));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        done
     }
 
     fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

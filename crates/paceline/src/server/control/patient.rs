@@ -2,40 +2,30 @@
 //! It never limits how long the other side may say nothing.
 
 use std::{
-    future::Future,
     io,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{sleep, Sleep},
-};
+use http_guard::write_timeout::WriteTimeout;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream that fails with `TimedOut` when nothing that is written to it has been taken for a while.
 pub struct Patient<S> {
     stream: S,
     limit: Duration,
-    /// While a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    writing: WriteTimeout,
 }
 
 impl<S> Patient<S> {
     /// `limit`: how long a write may wait.
     pub fn new(stream: S, limit: Duration) -> Patient<S> {
-        Patient { stream, limit, waiting: None }
+        Patient { stream, limit, writing: WriteTimeout::default() }
     }
 
     fn judge<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.waiting = None;
-            return written;
-        }
-        let limit = self.limit;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
-        waiting.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        self.writing.judge(cx, written, self.limit)
     }
 }
 
