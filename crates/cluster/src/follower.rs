@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(follower.end_is(question, end.clone(), 100), Some(Doubt::Replaced), "{end}");
             assert_eq!((follower.at(), follower.lease()), (Some(&end), 5100));
         }
-        // The same, longer than before: the next entry shows it.
+        // Another journal may also be longer than the old one: the next entry shows it.
         let mut follower = Follower::new("me", TTL, Some(Position::new(3, "another")));
         assert_eq!(end(&mut follower, 4, 100), None);
         assert_eq!(follower.read(entry(4)), Err(Doubt::Replaced));

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_slow_or_a_fast_machine_changes_no_verdict() {
-        // The same part of longer requests, the same time of longer ones, the same part of shorter ones.
+        // Longer requests that gain an equal part or an equal time, and shorter ones that gain an equal part.
         for (old_us, new_us) in [(200_000.0, 120_000.0), (200_000.0, 160_000.0), (50_000.0, 30_000.0)] {
             assert!(matches!(verdict(old_us, new_us), LiveVerdict::Held(_)), "{old_us}: {:?}", verdict(old_us, new_us));
         }

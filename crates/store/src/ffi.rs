@@ -134,7 +134,7 @@ pub unsafe extern "C" fn paceline_store_free(store: *mut Store) {
     drop(unsafe { Box::from_raw(store) });
 }
 
-/// The same in a process that was forked since it was opened; there may be snapshots of the parent's, which stay.
+/// Frees a store in a process that was forked since it was opened; there may be snapshots of the parent's, which stay.
 ///
 /// # Safety
 /// `store` must be from `paceline_store_open` of the parent, and is not used any more, nor its snapshots.

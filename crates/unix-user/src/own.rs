@@ -30,8 +30,8 @@ pub fn others_above(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(found.others_above(0).map(Path::to_path_buf))
 }
 
-/// The same of a directory into which root writes with a name of its own: nobody else may write in it either. None also
-/// for a thread that acts as an account.
+/// Where others may write on the way to a directory into which root writes, or in that directory itself. None also for a thread
+/// that acts as an account.
 pub fn others_than_root(dir: &Path) -> io::Result<Option<PathBuf>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

@@ -151,7 +151,7 @@ fn first_word(text: &[u8]) -> u64 {
     }
     let (length, at) = (text.len(), |index: usize| u64::from(text[index]) << (8 * index));
     let bytes = match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        // The same bytes twice do no harm.
+        // Bytes in the middle stand in both: a bit that is set twice does no harm.
         (Some(low), Some(high)) => {
             u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << (8 * (length - 4))
         }

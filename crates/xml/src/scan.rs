@@ -60,7 +60,8 @@ const fn equal(word: u64, byte: u8) -> u64 {
     difference.wrapping_sub(ONES) & !difference & HIGHS
 }
 
-/// The same for eight bytes, the first one lowest; 8 if none is special. Stops at tabs and line ends in text, too.
+/// How many of eight bytes, the first one lowest, come before one that is special; 8 if none is. Stops at tabs and line ends in
+/// text, too.
 #[inline(always)]
 pub fn plain_prefix_of_word<const ATTRIBUTE: bool>(word: u64) -> usize {
     let ampersand = if ATTRIBUTE { equal(word | (ONES * 0x04), b'&') } else { equal(word, b'&') };

@@ -38,7 +38,7 @@ module Paceline
         nil
       end
 
-      # The same; raises Unreachable without a server.
+      # Purges as `purge` does, but raises Unreachable without a server.
       def purge!(url: nil, tag: nil, prefix: nil, all: false, soft: false)
         given = { url: url, tag: tag, prefix: prefix, all: all || nil }.compact
         raise ArgumentError, "use exactly one of url:, tag:, prefix: and all: true" unless given.size == 1

@@ -51,7 +51,7 @@ module Paceline
       found
     end
 
-    # The same for many keys, all at one moment: a Hash without those that are not there.
+    # Reads many keys at one moment: a Hash of entries, without keys that are not there.
     def read_many(keys)
       found = using do |records, stat|
         records.snapshot(stat) { |now| keys.to_h { |key| [key, Entry.find(now, key)] } }

@@ -63,7 +63,7 @@ module Paceline
       @table[name]
     end
 
-    # The same; without such a root `default`, or Error.
+    # The value of a root. Without such a root it returns `default`, or raises Error.
     def fetch(name, default = Error)
       in_transaction
       return @table[name] if @table.key?(name)

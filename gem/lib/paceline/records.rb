@@ -169,7 +169,7 @@ module Paceline
       @mutex.synchronize { close_store }
     end
 
-    # The same, unless somebody is using it right now. Returns whether it is closed.
+    # Closes it unless somebody is using it right now. Returns whether it is closed.
     def close_if_idle
       Thread.handle_interrupt(UNINTERRUPTED) do
         next unless @mutex.try_lock

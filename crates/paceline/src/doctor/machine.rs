@@ -111,8 +111,8 @@ fn of_process(process: &Process) -> Settings {
     }
 }
 
-/// The same of an application that the doctor has started. Of how another server runs it no more is known than its
-/// config/puma.rb says.
+/// Settings of an application that the doctor has started. How another server runs it is known only from its
+/// config/puma.rb.
 pub fn settings_of(site: &SiteConfig, is_ours: bool, process: &Process) -> Settings {
     let known = Settings { puma_config: puma_config(site), ..of_process(process) };
     let (workers, threads) = (u32::try_from(site.workers).ok(), u32::try_from(site.threads).ok());

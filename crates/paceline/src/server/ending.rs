@@ -48,7 +48,7 @@ const LONG_CHANCE: Duration = Duration::from_secs(10);
 pub enum How {
     /// Requests in hand are finished.
     Drained,
-    /// The same, but somebody has lost patience.
+    /// Somebody has lost patience: requests in hand are given no more time.
     AtOnce,
     Halted,
 }

@@ -38,7 +38,7 @@ module Paceline
         Entry.create!(record_type: record.class.polymorphic_name, record_id: record.id.to_s, action: action.to_s, changed_values: shown(record, changes), **asker)
       end
 
-      # The same for a record that was destroyed, with what it was.
+      # Writes the entry of a record that was destroyed, with what it was.
       def write_end(record)
         was = record.attribute_names.to_h { |name| [name, record.attribute_in_database(name)] }
         write(record, :destroy, was.compact.transform_values { |value| [value, nil] })

@@ -59,7 +59,7 @@ module Paceline
         within(target, own, told) if own.any?
       end
 
-      # The same for methods of the class itself.
+      # Hooks methods of the class itself.
       def self.on_class(target, names, &)
         on(target.singleton_class, names, &)
       end

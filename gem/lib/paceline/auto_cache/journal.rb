@@ -111,7 +111,7 @@ module Paceline
         ask(INTENT, id, payload)
       end
 
-      # The same for keys of Rails.cache.
+      # Announces writes to keys of Rails.cache. Returns what `done` wants to know.
       def intend_keys(keys)
         id = next_id
         keys = [ALL] if keys.size > MAX_KEYS

@@ -85,7 +85,7 @@ module Paceline
         printed.empty? ? "#{reason}; name a page that it answers by --path" : "#{reason}. Its log:\n#{printed}"
       end
 
-      # The same twice shows what chance does.
+      # A folder that is compared with itself shows how large differences by chance are.
       def look_alike
         @remarks << "The folders are the same, and so are their Rubies: a difference is chance." if @sides.map { |side| [side.dir, side.ruby.command] }.uniq.size == 1
       end

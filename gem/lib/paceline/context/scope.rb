@@ -130,13 +130,13 @@ module Paceline
         @values ? @values.dup : {}
       end
 
-      # The same for this thread, with values of its own; it ends by itself.
+      # A copy for this thread, with values of its own; it ends by itself.
       def copy
         source = @source
         source ? Scope.new(source, values: @values&.dup).take_over(@user, @named) : NONE
       end
 
-      # The same, without the request that it comes from: for what may last longer. The user is found now.
+      # A copy without the request that it comes from, for what may last longer. The user is found now.
       def snapshot
         found = user
         Scope.new(FixedSource.new(found, identity, request_id, trace, user_label), values: @values&.dup).take_over(found, @named)

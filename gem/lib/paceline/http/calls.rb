@@ -54,7 +54,7 @@ module Paceline
         limit ? Deadline.within(limit) { exchange } : exchange
       end
 
-      # The same, but an error is in the Response.
+      # Makes the call. Returns a Response, which has the error if there was one.
       def outcome
         perform
       rescue StandardError => e

@@ -60,7 +60,8 @@ module Paceline
         @served_folder = settings["served_folder"]
         @tuning = Tuning.new(settings)
         @on_step = on_step || ->(_name, _edge) {}
-        # The same for all workers that have this load of the code. Where each loads it by itself, the front must not take it for one.
+        # Workers that are forked from one load of the code share it. Where each loads the code by itself, the front must not take
+        # their loads for one.
         own = "-own" if settings["preload"] == "0"
         @release = "#{Process.pid}-#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond)}#{own}"
         @current_step = "bundler"

@@ -194,7 +194,7 @@ module Paceline
         mailbox&.put(fd, frame) || write(frame)
       end
 
-      # The same, whose bytes lie in two pieces.
+      # Leaves an answer whose bytes lie in two pieces.
       def leave_both(head, body)
         mailbox&.put(fd, head, body) || write_both(head, body)
       end

@@ -25,7 +25,7 @@ module Paceline
         }
       end
 
-      # The same of a start, with the versions of what was loaded by then.
+      # A failed start also names the versions of what was loaded by then.
       def of_start
         to_h.merge(AppLoader.versions)
       end

@@ -110,7 +110,7 @@ module Paceline
         @lock.synchronize { @ended = true }
       end
 
-      # The same, unless something was sent already. True if it was not.
+      # Ends it unless something was sent already. True if it has ended now.
       def finish_unsent
         @lock.synchronize { !sent? && @ended = true }
       end

@@ -46,7 +46,7 @@ module Paceline
         live
       end
 
-      # The same in a process that has a life of its own; returns when the front is gone.
+      # Serves in a process that was adopted and has a life of its own; returns when the front is gone.
       def run_adopted
         ForkedChild.guard(self)
         start && serve && stopped

@@ -89,7 +89,7 @@ module Paceline
         ForkedChild.leave if defined?(ForkedChild) && ForkedChild.here?
       end
 
-      # The same where nothing depends on them: what a hook raises is told, and ends nothing. A gem that is missing is no StandardError.
+      # Runs hooks that nothing depends on: an error in one is printed, and ends nothing. LoadError is a ScriptError.
       def run_hooks_aside(name, *args)
         run_hooks(name, *args)
       rescue StandardError, ScriptError => e

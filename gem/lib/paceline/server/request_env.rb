@@ -74,7 +74,7 @@ module Paceline
         env["rack.early_hints"] = ->(headers) { @channel.early_hints(number, headers) }
       end
 
-      # The same for each request of this thread.
+      # What every request of this thread has.
       def constants
         always = { "rack.errors" => $stderr, "SERVER_SOFTWARE" => SOFTWARE, "GATEWAY_INTERFACE" => GATEWAY }
         always["puma.mark_as_io_bound"] = @channel.worker.io_bound if @channel.worker.io_bound

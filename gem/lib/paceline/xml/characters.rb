@@ -50,8 +50,8 @@ module Paceline
           text.tr(C1, MEANT).gsub(FORBIDDEN, REPLACEMENT).gsub(MARKUP, REFERENCES)
         end
 
-        # The same in the encoding called `name`; as ASCII with character references where that encoding is unknown, is none that text
-        # can be written in (UTF-7), or lacks a character.
+        # Encodes text for a document in the encoding called `name`. It is ASCII with character references where that encoding is unknown,
+        # can't be written (UTF-7), or lacks a character.
         def encode_as(name, string)
           text = encode(string)
           begin

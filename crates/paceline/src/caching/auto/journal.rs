@@ -60,7 +60,7 @@ const SMALL: usize = 64 << 10;
 
 /// Beats between two looks at databases that others may write to.
 const LOOK: u64 = 2;
-/// The same in mode watch.
+/// In mode watch, which shows no page, so that it need not know as soon.
 const WATCHING_LOOK: u64 = 5;
 
 /// How long a write that was announced counts as under way when its process is gone, or does not know what came of it: the

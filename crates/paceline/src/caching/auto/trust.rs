@@ -25,7 +25,7 @@ use crate::support::clock::{self, Micros};
 
 /// How often the thread that reads what is told shows that it does.
 pub const BEAT: Duration = Duration::from_millis(50);
-/// The same in mode watch.
+/// In mode watch, which shows no page, so that it need not know as soon.
 pub const WATCHING_BEAT: Duration = Duration::from_millis(200);
 /// Microseconds since then, at most. A process waits a second for its answer before it commits without one.
 const LATE: Micros = 500_000;
@@ -218,7 +218,7 @@ impl Trust {
         whole && is_in_time(self.read_until.load(SeqCst))
     }
 
-    /// The same without a lock, for hits: nothing has changed since it was true. `whole` is read last: it is cleared before one of the
+    /// Without a lock, for hits: whether nothing has changed since pages could be shown. `whole` is read last: it is cleared before one of the
     /// others is taken back, until pages are dropped.
     fn still_holds(&self) -> bool {
         let read_until = self.read_until.load(SeqCst);

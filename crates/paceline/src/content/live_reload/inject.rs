@@ -59,7 +59,7 @@ pub fn inject(_request: &PageRequest, response: Response<ResponseBody>) -> Respo
     // What was compressed before has no script.
     head.extensions.remove::<Memo>();
     head.headers.remove(header::ACCEPT_RANGES);
-    // The same tag may name the page as scripts get it, which is without this one.
+    // A script that fetches the page gets it without this tag, under an equal ETag: it is no strong one any more.
     compress::weaken(&mut head.headers);
     if let Some(length) = head.headers.get(header::CONTENT_LENGTH).and_then(length) {
         head.headers.insert(header::CONTENT_LENGTH, (length + tag.len() as u64).into());

@@ -459,7 +459,7 @@ mod tests {
         let tried: Vec<_> = hosts.all().iter().map(|host| host.id).filter(|id| *id != hosts.all()[1].id).collect();
         let pending = hosts.choose(&tried, None, false).await.expect("10.0.0.1 is left");
         assert_eq!(&*pending.host.name, "http://10.0.0.1:3000");
-        // The same address twice is one host; who has gone finishes its request; who came starts with a small share.
+        // An address that is found twice is one host. A host that has gone finishes its request; a new one starts with a small share.
         let found = ["http://10.0.0.2:3000", "http://[fd00::1]:3000", "http://10.0.0.2:3000"].map(address);
         hosts.settle(1, &service(), &found);
         let now = names(&hosts);

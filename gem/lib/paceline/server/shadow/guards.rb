@@ -157,7 +157,7 @@ module Paceline
           Sessions.settle
         end
 
-        # The same request finds its own recordings, in whatever shadow.
+        # A request finds its own recordings by its name, whichever shadow has made them.
         def begin_outbound(command, name)
           Outbound.request = name
           Outbound.mode = command["outbound"] == "record" ? :record : :replay

@@ -9,7 +9,7 @@ module Paceline
   module Server
     module Shadow
       class ReplayEnv
-        # The same as in crates/http-guard/src/withheld.rs; and no body comes.
+        # As crates/http-guard/src/withheld.rs has them, and those of a body: none comes.
         WITHHELD = %w[host content-length transfer-encoding content-type x-request-id x-request-start x-sendfile-type x-accel-mapping proxy version].freeze
         SOFTWARE = "paceline/#{VERSION}".b.freeze
         GATEWAY = "CGI/1.1".b.freeze

@@ -165,7 +165,7 @@ fn a_key_that_ignores_the_session_the_cookie_or_tokens_is_found() {
     }
 }
 
-/// The same readers, which no record sees, and the front as it is.
+/// Readers that no record sees, as above, with the front as it is.
 #[test]
 fn a_reader_that_no_record_sees_shows_nobody_anothers_page() {
     for broken in [Broken::SessionIsNotRecorded, Broken::CookieIsNotRecorded] {

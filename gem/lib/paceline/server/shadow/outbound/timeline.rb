@@ -23,7 +23,7 @@ module Paceline
             end
           end
 
-          # The same for its handshake.
+          # For how long its handshake is to take (microseconds), of which the record says `tls_us`.
           def tls(connection, tls_us)
             @mutex.synchronize { open(connection, tls_us, "tls_us") }
           end

@@ -32,7 +32,7 @@ module Paceline
             @numbers[key]
           end
 
-          # The same before this call, which counts: 0, 1, 2 ...
+          # Counts one call, and returns how many came before it: 0, 1, 2 ...
           def next_number(key)
             @numbers[key] += 1
             @numbers[key] - 1
