@@ -273,7 +273,7 @@ class CacheDiskTest < Minitest::Test
     # Most of it can't be missed.
     File.binwrite(file, sound[0, sound.bytesize / 2])
     start
-    assert_match(/What the cache kept on disk is damaged \(.*\): it begins anew, and .*data\.mdb\.damaged is left$/, @server.output)
+    assert_match(/The cache on disk is damaged \(.*\): it starts empty; the damaged file is .*data\.mdb\.damaged$/, @server.output)
     assert_path_exists "#{file}.damaged"
     assert_equal 1, @server.output.scan("on disk").size
   end
@@ -290,7 +290,7 @@ class CacheDiskTest < Minitest::Test
       shorten(path, part)
       # Not in memory: it is looked for on disk.
       assert_equal "page /c", get("/c").body
-      @server.wait_for(/The cache keeps nothing on disk any more: another program shortened #{Regexp.escape(path)} from \d+ to \d+ bytes/)
+      @server.wait_for(/The cache's disk is off now: another program shortened #{Regexp.escape(path)} from \d+ to \d+ bytes/)
       assert_hit("/a", "page /a")
       refute_path_exists file
       restart
@@ -304,8 +304,8 @@ class CacheDiskTest < Minitest::Test
 
   # Nothing was read of it between: the next start finds it as it is.
   def test_a_shortened_file_is_found_at_the_next_start
-    { 0 => /What the cache kept on disk is gone \(.*data\.mdb is empty\): it begins anew$/,
-      0.5 => /What the cache kept on disk is damaged \(it is cut off\): it begins anew, and .*data\.mdb\.damaged is left$/ }.each do |part, line|
+    { 0 => /The cache on disk is gone \(.*data\.mdb is empty\): it starts empty$/,
+      0.5 => /The cache on disk is damaged \(it is cut off\): it starts empty; the damaged file is .*data\.mdb\.damaged$/ }.each do |part, line|
       stored_pages
       written
       shorten(file, part)
@@ -340,7 +340,7 @@ class CacheDiskTest < Minitest::Test
     first, other = @server, app
     more = "cache_dir = \"#{File.dirname(file)}\"\n"
     start(more: more, dir: other)
-    assert_match(/The cache keeps nothing on disk: .*tmp\/cache\/paceline: another server has it$/, @server.output)
+    assert_match(/The cache's disk is off: .*tmp\/cache\/paceline: another server has it$/, @server.output)
     get("/a")
     assert_hit("/a", "page /a")
     @server.stop
@@ -354,7 +354,7 @@ class CacheDiskTest < Minitest::Test
     @server.stop
     write(@dir, "in_the_way" => "")
     start(more: "cache_dir = \"#{@dir}/in_the_way/cache\"\n")
-    assert_match(/The cache keeps nothing on disk: .*in_the_way\/cache: .*(Not a directory|File exists)/, @server.output)
+    assert_match(/The cache's disk is off: .*in_the_way\/cache: .*(Not a directory|File exists)/, @server.output)
     get("/a")
     assert_hit("/a", "page /a")
   end
@@ -370,7 +370,7 @@ class CacheDiskTest < Minitest::Test
     (0...40).each { |n| @pages["/#{n}"] = ["Cache-Control: max-age=3600\r\n", noise.bytes(100_000)] }
     (0...40).each { |n| get("/#{n}") }
     written
-    @server.wait_for(/The cache keeps nothing on disk any more: (No space left|Input\/output error .*: is it full\?)/)
+    @server.wait_for(/The cache's disk is off now: (No space left|Input\/output error .*: is it full\?)/)
     refute_path_exists File.join(small, "cache/data.mdb")
     eventually("the space to be free") { free(small) > 1_900_000 }
     (0...40).each { |n| assert_hit("/#{n}", @pages["/#{n}"].last.b) }
@@ -393,11 +393,11 @@ class CacheDiskTest < Minitest::Test
     FileUtils.mkdir_p(File.join(@dir, "theirs"))
     File.chown(65_534, 65_534, File.join(@dir, "theirs"))
     start(more: "cache_dir = \"#{@dir}/theirs/cache\"\n")
-    assert_match(/The cache keeps nothing on disk: .*others may write in .*theirs: name a cache_dir/, @server.output)
+    assert_match(/The cache's disk is off: .*others may write in .*theirs: name a cache_dir/, @server.output)
     File.symlink("/etc", File.join(@dir, "link"))
     @server.stop
     start(more: "cache_dir = \"#{@dir}/link\"\n")
-    assert_match(/The cache keeps nothing on disk: .*link: it is not a directory/, @server.output)
+    assert_match(/The cache's disk is off: .*link: it is not a directory/, @server.output)
     assert_equal 0o755, File.stat("/etc").mode & 0o777
   end
 
@@ -408,7 +408,7 @@ class CacheDiskTest < Minitest::Test
     (0...110).each { |n| @pages["/#{n}"] = ["Cache-Control: max-age=3600\r\n", noise.bytes(100_000)] }
     (0...110).each { |n| get("/#{n}") }
     restart
-    assert_match(/more than cache_disk allows now: it begins anew/, @server.output)
+    assert_match(/more than cache_disk allows now: it starts empty/, @server.output)
     assert_operator File.size(file), :<=, 8 << 20
   end
 end

@@ -73,7 +73,7 @@ class ClosedEverywhereTest < Minitest::Test
     again.stop
     @valkey.kill
     assert_equal "503", start(second.dir, ready: false).get("/").code
-    assert_match(/is closed for maintenance, on all servers\n.* is not reached: /, maintenance(second)[0])
+    assert_match(/is closed for maintenance, on all servers\n.* can't be reached: /, maintenance(second)[0])
     maintenance(second, "off")
     assert_match(/is still closed for maintenance: it is closed on all servers/, maintenance(second, "off")[0])
   end

@@ -187,7 +187,7 @@ class RollingRestartTest < Minitest::Test
     @valkey.kill
     assert_equal 1, command.end
     first, second, third = @fronts.map { |front| "\\S+ \\(pid #{front.pid}\\)" }
-    assert_match(/^#{first}: \S+ can't be reached: .*\nstopped: no further server is restarted\. Whether this one has the new code is not known: .*\nold code: #{second}, #{third}\n\z/,
+    assert_match(/^#{first}: \S+ can't be reached: .*\nstopped: no further server is restarted\. `paceline cluster` shows whether this one has the new code\nold code: #{second}, #{third}\n\z/,
       command.output)
     gate.open
     eventually("the first to end what it has begun") { versions == %w[slow old old] }
@@ -199,7 +199,7 @@ class RollingRestartTest < Minitest::Test
     eventually("all servers") { control(@fronts[1], "/cluster")["members"].size == 3 }
     out, status = rolling(@fronts[1], "--watch", "0s", "--site", site(2))
     assert_equal [0, [2, 1, 2]], [status, numbers], out
-    assert_match(/\A(.*\n)*1 of 3 .*: it serves no such application\n/, out)
+    assert_match(/\A(.*\n)*1 of 3 .*: site not configured on this server\n/, out)
   end
 
   def test_servers_that_are_silent_are_left_out_only_if_that_is_wanted

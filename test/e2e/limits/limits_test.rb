@@ -99,7 +99,7 @@ class LimitsTest < Minitest::Test
     held.each { |socket| socket.write("GET / HTTP/1.1\r\n#{HOST}\r\n") }
     held.each { |socket| assert_match(/\AHTTP\/1\.1 200 /, socket.readpartial(100)) }
     assert_match(/\AHTTP\/1\.1 503 .*^Retry-After: 1\r$.*too many connections/mi, server.exchange("GET / HTTP/1.1\r\n#{HOST}\r\n"))
-    server.wait_for(/turned away: there are max_connections$/)
+    server.wait_for(/are refused: max_connections is reached$/)
     held.first.close
     eventually("room for another") { server.exchange("GET / HTTP/1.1\r\nConnection: close\r\n#{HOST}\r\n").start_with?("HTTP/1.1 200 ") }
   end
@@ -110,7 +110,7 @@ class LimitsTest < Minitest::Test
       socket.write("GET / HTTP/1.1\r\n#{HOST}\r\n")
       assert_match(/\AHTTP\/1\.1 200 /, socket.readpartial(100))
       assert_match(/\AHTTP\/1\.1 503 /, server.exchange("GET / HTTP/1.1\r\n#{HOST}\r\n"))
-      server.wait_for(/Connections from 127\.0\.0\.1 are turned away/)
+      server.wait_for(/Connections from 127\.0\.0\.1 are refused/)
     end
   end
 

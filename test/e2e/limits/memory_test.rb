@@ -167,7 +167,7 @@ class MemoryTest < Minitest::Test
     eventually("one that leaked to go") { (first - server.workers).any? }
     stop = true
     assert_equal ["200"], visitors.flat_map { |visitor| visitor.value.keys }.uniq
-    line = server.wait_for(/^\* \S+\.(\d) \(pid (\d+)\) has ([\d.]+) MB for itself, more than worker_memory = 60MB; it grew by [\d.]+ MB, most with GET \/objects \([^)]+\); another takes its place/)
+    line = server.wait_for(/^\* \S+\.(\d) \(pid (\d+)\) uses ([\d.]+) MB of private memory, more than worker_memory = 60MB; it grew by [\d.]+ MB, most with GET \/objects \([^)]+\); another takes its place/)
     assert_includes first, line[2].to_i
     assert_operator line[3].to_f, :>=, 60 # written with one decimal: 60.04 is over the limit
     assert_equal 2, eventually("two workers again") { (now = server.workers).size == 2 && now.size }
@@ -225,7 +225,7 @@ class MemoryTest < Minitest::Test
     answer = server.get("/bloat")
     assert_equal "200", answer.code
     refute_equal old, answer.body.to_i
-    server.wait_for(/^\* \S+\.1 \(pid #{old}\) has [\d.]+ MB for itself, more than worker_memory_hard = 100MB.*; it is ended at once/)
+    server.wait_for(/^\* \S+\.1 \(pid #{old}\) uses [\d.]+ MB of private memory, more than worker_memory_hard = 100MB.*; it is ended at once/)
     incident, = control(server, "/incidents")["incidents"]
     assert_equal ["memory-limit", old], [incident["kind"], control(server, "/incidents/#{incident["id"]}").dig("process", "pid")]
     # What must not be asked twice gets an answer.
@@ -239,7 +239,7 @@ class MemoryTest < Minitest::Test
     server = limited("--site-memory", "120MB")
     first = server.workers
     pids = ask_until(server, "/leak?#{4 * MB}") { server.output.include?("site_memory") }
-    line = server.wait_for(/\.\d \(pid (\d+)\) has most, ([\d.]+) MB, of the ([\d.]+) MB that all workers have for themselves, more than site_memory = 120MB/)
+    line = server.wait_for(/\.\d \(pid (\d+)\) uses ([\d.]+) MB of private memory, the most of the workers' ([\d.]+) MB, more than site_memory = 120MB/)
     assert_operator line[3].to_f, :>=, 120 # rounded likewise
     largest = pids.tally.select { |pid, _| first.include?(pid) }.max_by(&:last)[0]
     assert_equal largest, line[1].to_i

@@ -55,7 +55,7 @@ class DoctorLoadTest < Minitest::Test
 
     visiting = true
     visitor = Thread.new { server.get("/page") while visiting }
-    assert_match(/: kept; take it back with git checkout config\/puma.rb && paceline rollback$/, doctor(dir, "apply", 1, "--for", "1s"))
+    assert_match(/: kept; to undo it, run: git checkout config\/puma.rb && paceline rollback$/, doctor(dir, "apply", 1, "--for", "1s"))
     visiting = false
     visitor.join
     assert_equal Integer(advice["fix"]["line"][/\d+/]), control_json(server, "/status")["sites"].values.first["threads"]

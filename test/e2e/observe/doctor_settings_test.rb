@@ -89,7 +89,7 @@ class DoctorSettingsTest < Minitest::Test
     assert_equal [TOML, "", before], [toml(server), changed(server), slots(server)]
 
     said = applied(server, "much")
-    assert_match(/: kept; take it back with git checkout paceline.toml && paceline rollback$/, said)
+    assert_match(/: kept; to undo it, run: git checkout paceline.toml && paceline rollback$/, said)
     assert_equal ["#{TOML}#{SLOTS}\n", "200000"], [toml(server), slots(server)]
     assert_equal 0, command(server, "restart", "--wait").last
     assert_equal "200000", slots(server), "it is a setting of the application from now on"
@@ -101,7 +101,7 @@ class DoctorSettingsTest < Minitest::Test
     advise(server, "threads", "6", { "kind" => "load", "from" => load[4], "to" => load[6], "visitors" => 8 })
     said = applied(server, "nothing")
     assert_match(/then all if it does no worse/, said)
-    assert_match(/is ready: production, 1 x 6 threads, .*: kept; take it back with git checkout paceline.toml && paceline rollback$/m, said)
+    assert_match(/is ready: production, 1 x 6 threads, .*: kept; to undo it, run: git checkout paceline.toml && paceline rollback$/m, said)
     assert_equal [TOML.sub("threads = 4", "threads = 6"), 6], [toml(server), threads(server)]
     assert_equal ["met"] * 6, 6.times.map { |number| Thread.new { server.get("/meet?#{number}").body } }.map(&:value)
 
@@ -116,7 +116,7 @@ class DoctorSettingsTest < Minitest::Test
     server = serve(server.dir, "-w", "1", "-t", "3")
     advise(server, "threads", "6", { "kind" => "untried", "why" => "for a test" })
     said = doctor(server.dir, "apply", 1, status: 1)
-    assert_match(/: not tried: nothing changes: it is so already, or a flag or a variable of the environment says otherwise$/, said)
+    assert_match(/: not tried: no effect: already set to this value, or overridden by a flag or environment variable$/, said)
     assert_match(/: paceline.toml is as it was before$/, said)
     assert_equal [TOML, 3], [toml(server), threads(server)]
   end
@@ -128,7 +128,7 @@ class DoctorSettingsTest < Minitest::Test
     assert_nil coding.call
     said = doctor(server.dir, "apply", 1)
     assert_match(/the server reads paceline.toml only when it starts: upgrading it$/, said)
-    assert_match(/: kept; take it back with git checkout paceline.toml && paceline upgrade$/, said)
+    assert_match(/: kept; to undo it, run: git checkout paceline.toml && paceline upgrade$/, said)
     assert_equal [TOML.sub("compress = false", "compress = true"), "gzip"], [toml(server), coding.call]
 
     git(server.dir, "checkout", "--quiet", "paceline.toml")

@@ -179,7 +179,7 @@ class DoctorTest < Minitest::Test
     eventually("the canary to go") { roles(server) == ["current"] }
 
     # The server decides also when nobody waits, and leaves the files alone.
-    assert_match(/the server decides, and its log says how/, applied(server, "nothing", 3, "--no-wait"))
+    assert_match(/the server decides and logs the result/, applied(server, "nothing", 3, "--no-wait"))
     eventually("the verdict") do
       visit(server, "nothing")
       server.output.match?(/generation 3, is rolled back: it .*; the next start uses the change, as long as it is in config.ru$/)
@@ -190,7 +190,7 @@ class DoctorTest < Minitest::Test
     said = applied(server, "much", 4)
     assert_match(/restarting with it as a canary: 10 % of the requests for 3s, and until its gain on GET \/prices is known, 30s at most$/, said)
     assert_match(/is ready: .*; it saves \S+ ms \(.*\) of \S+ ms of GET \/prices, in the trial /, said)
-    assert_match(/: kept; take it back with git checkout config.ru && paceline rollback$/, said)
+    assert_match(/: kept; to undo it, run: git checkout config.ru && paceline rollback$/, said)
     assert_match(/^Paceline::HTTP.install!$/, File.read("#{server.dir}/config.ru"))
   end
 

@@ -51,7 +51,7 @@ class RollbackTest < Minitest::Test
     eventually("the second generation to go") { roles(server) == [["current", 1]] }
     assert_equal 3, server.descendants.size
 
-    assert_equal ["paceline: shop: nothing to go back to: there has been no restart since the server started, or it was gone back from already\n", 1], roll_back(dir)
+    assert_equal ["paceline: shop: nothing to roll back to: no restart since the server started, or it is already rolled back\n", 1], roll_back(dir)
     # The release that was gone back from stays out until it is asked for, also when what serves has to be booted anew.
     Process.kill(:KILL, server.preloaders.first)
     server.wait_for(/starting it again(?:.*\n)*.* is ready: /)
@@ -117,11 +117,11 @@ class RollbackTest < Minitest::Test
   def test_in_one_folder_there_is_nothing_to_boot
     dir = app("config.ru" => "run ->(env) { [200, {}, ['ok']] }")
     server = serve(dir)
-    assert_match(/nothing to go back to: there has been no restart/, command(dir, "rollback").first)
+    assert_match(/nothing to roll back to: no restart since the server started/, command(dir, "rollback").first)
     assert_equal 0, command(dir, "restart", "--wait").last
     out, status = command(dir, "rollback")
     assert_equal 1, status
-    assert_match(/nothing to go back to: keep_previous is off, and the release before is not in a folder of its own$/, out)
+    assert_match(/nothing to roll back to: keep_previous is off, and the previous release is not in a folder of its own$/, out)
     assert_equal "ok", server.get("/").body
   end
 

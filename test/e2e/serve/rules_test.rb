@@ -85,7 +85,7 @@ class RulesTest < Minitest::Test
     assert_equal 401, ask("/secret/app", login("alice", "password")).status
     write(@dir, "staff" => "alice:plain\n")
     eventually("the mistake") { ask("/secret/app", login("alice", "sesame")).status == 503 }
-    @server.wait_for(/nobody is let in by \[\[rule\]\] basic_auth: .*staff:1: has a hash that is neither bcrypt nor argon2/)
+    @server.wait_for(/basic_auth rejects every request: .*staff:1: has a hash that is neither bcrypt nor argon2/)
   end
 
   def test_guessing_ends

@@ -107,7 +107,7 @@ class SitesTest < Minitest::Test
 
     write(dir, "shop/config.ru" => says("open"))
     File.delete(File.join(dir, "shop/index.html"))
-    server.wait_for(/^\* shop: its settings or files have changed; starting it anew$/)
+    server.wait_for(/^\* shop: its settings or files have changed; starting it again$/)
     assert_equal "open development", body(server, "shop.localhost")
   end
 

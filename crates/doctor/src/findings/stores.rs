@@ -187,7 +187,7 @@ fn large_session(observations: &Observations, look: &Look) -> Option<WeighedCand
     let trial = Trial::Computed { gain_us, why: "sending it, over a line of 8 Mbit/s".into() };
     let candidate = of(look.route, Kind::LargeSession, sentence, fix, trial);
     let short = "large session".into();
-    // A session has one size on every route: said once, of the route where it is largest.
+    // A session goes with the requests of every route: said once, of the route where it is largest.
     let routes = Vec::new();
     Some(look.found(Candidate { short, routes, ceiling_us: gain_us, ..candidate }))
 }

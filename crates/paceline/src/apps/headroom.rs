@@ -54,7 +54,7 @@ impl Headroom {
         let need = self.worker() * wanted as u64;
         let plural = if wanted == 1 { "" } else { "s" };
         let advice = match fits {
-            0 => "not even one has room to become so large: it needs more memory, or `worker_memory` to hold it".into(),
+            0 => "not even one fits: add memory, or limit the workers with `worker_memory`".into(),
             fits => format!("set workers = {fits} (WEB_CONCURRENCY={fits})"),
         };
         Some(format!(

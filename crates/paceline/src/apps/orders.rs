@@ -39,7 +39,7 @@ pub enum RollbackRefused {
     Starting(String),
     #[error("{0}: no version is running. Fix the error, then run `paceline restart`")]
     NothingServes(String),
-    #[error("{site}: nothing to go back to: {why}")]
+    #[error("{site}: nothing to roll back to: {why}")]
     NothingBefore { site: String, why: &'static str },
 }
 

@@ -143,8 +143,8 @@ impl Cluster {
         closing.sites = sites;
         if let Err(why) = closing.remember() {
             let text = format!(
-                "Cluster {}: which sites are closed for maintenance on all servers can't be remembered: {why}. After a restart this \
-                 server knows it when it has reached {}",
+                "Cluster {}: could not save which sites are closed for maintenance on all servers: {why}. After a restart this server \
+                 asks {} for them",
                 self.settings.name,
                 self.link.place()
             );

@@ -29,7 +29,7 @@ pub enum SettingsError {
     OfServer(&'static str),
     #[error("\"env\" {0}: only numbers of the garbage collector (RUBY_GC_) are tried")]
     Variable(String),
-    #[error("nothing changes: it is so already, or a flag or a variable of the environment says otherwise")]
+    #[error("no effect: already set to this value, or overridden by a flag or environment variable")]
     Nothing,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         for (text, all, why) in [
             ("threads = 9", ["threads = 4", "", "", ""], "a flag"),
             ("threads = 9", ["", "threads = 4", "", ""], "a flag"),
-            ("threads = 4", ["", "", "", "threads = 4"], "it is so already"),
+            ("threads = 4", ["", "", "", "threads = 4"], "already set to this value"),
             ("compress = true", [""; 4], "\"compress\" is read only when the server starts"),
             ("env = { LD_PRELOAD = \"/tmp/x.so\" }", [""; 4], "\"env\" LD_PRELOAD"),
             ("env = { RUBY_GC_HEAP_FREE_SLOTS = \"/tmp/x\" }", [""; 4], "\"env\" RUBY_GC_HEAP_FREE_SLOTS"),

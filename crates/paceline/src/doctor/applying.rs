@@ -57,7 +57,7 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWis
         (Way::Commands, _) => done(&format!("{name}: now run: {} && {}\n", plan.then.join(" && "), canary::command())),
         (_, None) => done(&format!("{name}: no server runs here; the next start uses it\n")),
         (Way::Seen, Some(_)) => done(&format!(
-            "{name}: the server sees it within seconds, and starts the application again with it; take it back with git checkout {}\n",
+            "{name}: the server sees it within seconds, and starts the application again with it. To undo it, run: git checkout {}\n",
             canary::names(&plan.edits)
         )),
         (Way::Upgrade, Some(server)) => upgrade(&target, &server, &plan.edits),
@@ -106,7 +106,7 @@ fn upgrade(target: &Target, server: &Server, edits: &[FileEdit]) -> ExitCode {
         Ok(answer) if answer["pid"].is_null() => {
             done(&format!("{name}: the server can't be upgraded; its next start uses the change\n"))
         }
-        Ok(_) => done(&format!("{name}: kept; take it back with git checkout {files} && paceline upgrade\n")),
+        Ok(_) => done(&format!("{name}: kept; to undo it, run: git checkout {files} && paceline upgrade\n")),
         Err(Failed::Refused(why)) => {
             say(&format!("{name}: rolled back: {why}\n"));
             put_back(target, edits);

@@ -65,7 +65,7 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
     let back = format!("git checkout {} && paceline rollback", names(edits));
     let Some(attempt) = attempt.filter(|_| wish.waits) else {
         say(&format!(
-            "{name}: the server decides, and its log says how; the files stay as they are. Take it back with {back}\n"
+            "{name}: the server decides and logs the result; the files stay as they are. To undo it, run: {back}\n"
         ));
         return ExitCode::SUCCESS;
     };
@@ -119,7 +119,7 @@ fn concluded(target: &Target, edits: &[FileEdit], ended: &Value, back: &str) -> 
     let text = ended["text"].as_str().unwrap_or_default().trim_end();
     match ended["outcome"].as_str() {
         Some("serves") => {
-            say(&format!("{text}\n{name}: kept; take it back with {back}\n"));
+            say(&format!("{text}\n{name}: kept; to undo it, run: {back}\n"));
             ExitCode::SUCCESS
         }
         Some(word @ ("rolled-back" | "failed")) if text != REPLACED => {
@@ -131,7 +131,7 @@ fn concluded(target: &Target, edits: &[FileEdit], ended: &Value, back: &str) -> 
             ExitCode::FAILURE
         }
         _ => {
-            say(&format!("{name}: nothing is decided: {text}; {} stays as it is\n", names(edits)));
+            say(&format!("{name}: undecided: {text}; {} is unchanged\n", names(edits)));
             ExitCode::SUCCESS
         }
     }

@@ -47,7 +47,7 @@ pub fn admit<B>(request: &mut Request<B>, limits: &Limits) -> Result<(), Refused
     }
     match protocol.map(Protocol::as_str) {
         Some("websocket") => {}
-        Some(_) => return Err(Refused(StatusCode::NOT_IMPLEMENTED, "This server speaks no such protocol.")),
+        Some(_) => return Err(Refused(StatusCode::NOT_IMPLEMENTED, "This server does not support that protocol.")),
         // A tunnel, which the pipeline refuses in every version.
         None => return Ok(()),
     }

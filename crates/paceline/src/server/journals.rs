@@ -207,10 +207,10 @@ fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
             ),
             Notice::Unwatched(path, why) => format!(
                 "auto_cache: what other programs write to {} is not seen, because {why}: a page may show for up to max_ttl what was there before. \
-                 Programs that announce what they write are no matter",
+                 Programs that announce their writes are not affected",
                 path.display()
             ),
-            Notice::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off, or were proven: {why}"),
+            Notice::Forgetful(why) => format!("auto_cache: could not save which routes are turned off or proven: {why}"),
         };
         log.event(log::Name::AutoCache, text);
     })

@@ -26,7 +26,7 @@ pub fn watch(files: Vec<Arc<PasswordFile>>, site: &str, is_safe: bool, log: Log)
     tokio::task::spawn_blocking(move || {
         for file in files {
             if let Err(why) = file.load() {
-                log.event(Name::BasicAuth, format!("{site}: nobody is let in by [[rule]] basic_auth: {why}"));
+                log.event(Name::BasicAuth, format!("{site}: basic_auth rejects every request: {why}"));
             }
         }
     });

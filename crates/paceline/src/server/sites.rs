@@ -216,7 +216,7 @@ impl Sites {
                 self.server
                     .log
                     .of(&site.name)
-                    .event(Name::Site, format!("{}: its settings or files have changed; starting it anew", site.name));
+                    .event(Name::Site, format!("{}: its settings or files have changed; starting it again", site.name));
                 stop(&old.site);
             }
             None if self.server.config.sites_dir.is_some() => {

@@ -185,10 +185,10 @@ fn line(who: &str, why: Why, setting: &str, grown: Option<&WorkerGrowth>, then: 
     let own = grown.map_or(0, |grown| grown.now);
     let what = match why {
         Why::Worker(limit) => {
-            format!("has {} for itself, more than {setting} = {}", bytes(own), show_bytes(limit))
+            format!("uses {} of private memory, more than {setting} = {}", bytes(own), show_bytes(limit))
         }
         Why::Site { limit, sum } => format!(
-            "has most, {}, of the {} that all workers have for themselves, more than {setting} = {}",
+            "uses {} of private memory, the most of the workers' {}, more than {setting} = {}",
             bytes(own),
             bytes(sum),
             show_bytes(limit)
@@ -223,11 +223,16 @@ mod tests {
         let told = |why, hard| line("shop.2 (pid 7)", why, named(why, hard).2, grown, "it goes");
         assert_eq!(
             told(Why::Worker(100 << 20), false),
-            "shop.2 (pid 7) has 110 MB for itself, more than worker_memory = 100MB; \
+            "shop.2 (pid 7) uses 110 MB of private memory, more than worker_memory = 100MB; \
              it grew by 100 MB, most with GET /leak (100 MB in 12 requests); it goes"
         );
         let site = told(Why::Site { limit: 300 << 20, sum: 320 << 20 }, true);
-        assert!(site.contains("has most, 110 MB, of the 320 MB that all workers have for themselves, more than site_memory_hard = 300MB"), "{site}");
+        assert!(
+            site.contains(
+                "uses 110 MB of private memory, the most of the workers' 320 MB, more than site_memory_hard = 300MB"
+            ),
+            "{site}"
+        );
         let retired = line("a.1 (pid 7)", Why::Requests(1003), "max_requests", None, "it goes");
         assert_eq!(retired, "a.1 (pid 7) has answered 1003 requests (max_requests); it goes");
     }

@@ -90,13 +90,15 @@ impl Actor {
         // In the same folder there is only the new code.
         let Some(release) = self.before.clone().filter(|before| *before != now && before.is_dir()) else {
             let why = match (&self.before, self.context.site.keep_previous) {
-                (None, _) => "there has been no restart since the server started, or it was gone back from already",
-                (Some(_), None) => "keep_previous is off, and the release before is not in a folder of its own",
-                (Some(_), Some(_)) => "keep_previous is over, and the release before is not in a folder of its own",
+                (None, _) => "no restart since the server started, or it is already rolled back",
+                (Some(_), None) => "keep_previous is off, and the previous release is not in a folder of its own",
+                (Some(_), Some(_)) => {
+                    "the time of keep_previous is over, and the previous release is not in a folder of its own"
+                }
             };
             return Err(RollbackRefused::NothingBefore { site: name, why });
         };
-        let number = self.open_rollback(from, &format!("{}, which is booted anew", release.display()));
+        let number = self.open_rollback(from, &format!("{}, which boots again", release.display()));
         self.pinned = Some(release);
         self.start().await;
         if let Some(next) = &mut self.next {

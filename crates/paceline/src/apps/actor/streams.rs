@@ -27,7 +27,7 @@ impl Actor {
         // One that is gone is noticed by the EOF on its socket.
         let sent = worker.control.send(&encode(kind::SPARE, |_| {})).await;
         if sent.is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
-            let reason = "its main thread reads nothing of what the front sends".into();
+            let reason = "its main thread does not read what the server sends".into();
             let _ = self.complaints.send((id, Complaint::Replace { thread: MAIN, reason }));
         }
     }

@@ -114,7 +114,7 @@ fn prepare(folder: &Path, size: u64, say: &Say) -> io::Result<Entries> {
     };
     let length = file.metadata()?.len();
     if length == 0 {
-        say(format!("What the cache kept on disk is gone ({} is empty): it begins anew", folder.join(FILE).display()));
+        say(format!("The cache on disk is gone ({} is empty): it starts empty", folder.join(FILE).display()));
         remove(folder, FILE)?;
         return Ok(Entries::default());
     }
@@ -124,12 +124,12 @@ fn prepare(folder: &Path, size: u64, say: &Say) -> io::Result<Entries> {
         return Ok(Entries::default());
     }
     if !entries.are_ours() {
-        say("What the cache kept on disk is of another version: it begins anew".into());
+        say("The cache on disk is of another version: it starts empty".into());
     } else if !entries.are_sound() {
         set_aside(folder, "its entries do not match their checksums", say)?;
         return Ok(Entries::default());
     } else if length > size {
-        say("What the cache kept on disk is more than cache_disk allows now: it begins anew".into());
+        say("The cache on disk is more than cache_disk allows now: it starts empty".into());
     } else {
         return Ok(entries);
     }
@@ -142,7 +142,7 @@ fn set_aside(folder: &Path, damage: &str, say: &Say) -> io::Result<()> {
     remove(folder, READERS)?;
     fs::rename(folder.join(FILE), folder.join(DAMAGED))?;
     say(format!(
-        "What the cache kept on disk is damaged ({damage}): it begins anew, and {} is left",
+        "The cache on disk is damaged ({damage}): it starts empty; the damaged file is {}",
         folder.join(DAMAGED).display()
     ));
     Ok(())

@@ -168,7 +168,7 @@ impl Disk {
                 _lock: lock,
             }),
             Err(why) => {
-                say(format!("The cache keeps nothing on disk: {}: {why}", folder.display()));
+                say(format!("The cache's disk is off: {}: {why}", folder.display()));
                 None
             }
         }

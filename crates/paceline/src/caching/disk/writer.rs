@@ -252,7 +252,7 @@ pub(super) fn give_up(disk: &Disk, error: &Error) {
             Error::Io(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => ": is it full?",
             _ => "",
         };
-        (disk.say)(format!("The cache keeps nothing on disk any more: {error}{full}{unless}"));
+        (disk.say)(format!("The cache's disk is off now: {error}{full}{unless}"));
         {
             // The writing thread looks for it under this lock before it waits.
             let _waiting = disk.waiting();

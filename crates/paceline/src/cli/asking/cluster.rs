@@ -15,8 +15,8 @@ use super::{
 use crate::server::control::client::Failed;
 
 const AFTER: &str = "\
-A member is behind by the purges that it has not applied yet. One that is silent asks the application before it shows a cached page.
-Requests per second and p99 are those of the last minute, cache hits those since the server began. Members say all that once a second,
+A member is behind by the purges that it has not applied yet. A silent member asks the application before it shows a cached page.
+Requests per second and p99 are those of the last minute, cache hits those since the server began. Members report once a second,
 and at once when maintenance or a restart has changed something.
 Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none, or it is alone.";
 
@@ -185,7 +185,7 @@ pub fn maintenance_of_all(cluster: &Value) -> String {
     if let Some(why) = cluster["trouble"].as_str() {
         let server = text(&cluster["server"]);
         lines.push_str(&format!(
-            "{server} is not reached: {}. How the other servers stand is not known\n",
+            "{server} can't be reached: {}. The state of the other servers is unknown\n",
             printable(why)
         ));
     }
@@ -315,7 +315,7 @@ web1 pid 8   4 20261126   3 of 4  120.5  48.1 ms  1,200      75.0 %  has not hea
         let cluster = json!({ "closed": { "all": true, "sites": [], "open": [] }, "server": "10.0.0.5", "trouble": "refused", "members": members });
         let wanted = "\
 closed for maintenance on all servers: all sites
-10.0.0.5 is not reached: refused. How the other servers stand is not known
+10.0.0.5 can't be reached: refused. The state of the other servers is unknown
 web1 (pid 12): open
 web1 (pid 7): 2 of 2 sites are closed, 1 by that server
 web1 (pid 9): silent for 8 s: not known; it has not heard the last change

@@ -15,8 +15,8 @@ use crate::{
 
 const AFTER: &str = "\
 An incident is a worker or preloader that ended, a request over app_hard_timeout, a memory limit, or a start that failed.
-A request that fails in the application, which goes on, is none; the last 30 of these are in a table of their own.
-The last 50 incidents are held. docs/incidents.md tells what each part of a post-mortem means.";
+A request that fails while the application goes on is not an incident; a second table has the last 30 of these.
+The server keeps the last 50 incidents. docs/incidents.md explains each part of a post-mortem.";
 
 pub fn command() -> Command {
     Command::new("incidents")

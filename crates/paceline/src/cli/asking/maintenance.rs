@@ -132,7 +132,7 @@ fn standing(answer: &Value) -> String {
     }
     if let Some(trouble) = answer["cluster"]["trouble"].as_str() {
         lines.push_str(&format!(
-            "{} is not reached: {}. What the other servers have decided since is not known\n",
+            "{} can't be reached: {}. This server may not know the latest changes\n",
             text(&answer["cluster"]["server"]),
             printable(trouble)
         ));
@@ -150,7 +150,7 @@ fn told_by_all(answer: &Value) -> (String, bool) {
     let confirmed = members.iter().filter(is_confirmed).count();
     if let Some(trouble) = answer["trouble"].as_str() {
         lines.push_str(&format!(
-            ", and done here; whether the others have it is not known: {}. They have it as soon as they reach it\n",
+            ", and done here; could not ask the others: {}. They follow as soon as they reach it\n",
             printable(trouble)
         ));
         return (lines, false);
@@ -233,7 +233,7 @@ a is open
 b is closed for maintenance, by this server, but for 192.0.2.7
 c is closed for maintenance, on all servers
 d is closed for maintenance, by this server, but for 192.0.2.7, and on all servers
-10.0.0.5:6379 is not reached: refused. What the other servers have decided since is not known
+10.0.0.5:6379 can't be reached: refused. This server may not know the latest changes
 ";
         assert_eq!(standing(&answer), wanted);
     }
@@ -269,7 +269,7 @@ web1 (pid 7): 1 site is still closed by that server: `paceline maintenance off` 
         let lost = json!({ "cluster": "shop", "on": true, "site": "a", "members": [], "trouble": "10.0.0.5:6379 can't be reached: refused" });
         let (lines, is_confirmed) = told_by_all(&lost);
         assert!(
-            lines.starts_with("a is closed for maintenance on all servers of shop, and done here; whether"),
+            lines.starts_with("a is closed for maintenance on all servers of shop, and done here; could not ask the others: "),
             "{lines}"
         );
         assert!(!is_confirmed);

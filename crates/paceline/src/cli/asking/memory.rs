@@ -15,11 +15,11 @@ use super::{
 use crate::server::control::client::Failed;
 
 const AFTER: &str = "\
-private  what the process alone has (private dirty pages): what is free again when it ends
-PSS      the same and its part of each page that it shares
-RSS      every page it uses, shared ones in full: adding it up counts them once for each process
-shared   part of RSS that other processes use, too: of a worker, what it still has in common with its preloader
-grown    how much private memory came since the first look at it, when it had just been forked
+private  memory that only this process uses (private dirty pages); it is free again when the process ends
+PSS      private memory, plus the process's part of each shared page
+RSS      every page the process uses, shared ones in full: a sum of RSS counts shared pages once for each process
+shared   the part of RSS that other processes use, too: of a worker, what it still shares with its preloader
+grown    private memory that a worker has gained since its fork
 See docs/memory.md.";
 
 pub fn memory() -> Command {

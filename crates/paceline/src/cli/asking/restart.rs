@@ -14,14 +14,14 @@ use crate::{cli::expected::Expected, server::control::client::Failed};
 const LOOK: Duration = Duration::from_millis(200);
 
 const RESTART_AFTER: &str = "\
-The code is booted anew beside what serves, asked whether it is ready, and takes over when it is; no request waits for it.
-If it does not start, what serves goes on. Exit status with --wait: 0 when the new code serves, 1 when it does not.
-With --rolling all servers of the cluster are restarted, one after the other, and each is watched before the next. It stops at the first that fails, and on Ctrl-C:
-then no further server is restarted. Exit status: 0 when all serve the new code, 1 when not, 130 after Ctrl-C.";
+The new code boots beside the running version and takes over when it is ready; no request waits for it. If it does not start, the
+running version continues. Exit status with --wait: 0 when the new code serves, 1 when it does not.
+With --rolling all servers of the cluster restart, one after the other, and each is watched before the next. The command stops at the
+first server that fails, and on Ctrl-C: then it restarts no further server. Exit status: 0 when all serve the new code, 1 when not, 130 after Ctrl-C.";
 
 const ROLLBACK_AFTER: &str = "\
-For keep_previous (outside development ten minutes) after a restart this needs no boot; later the release before is booted anew if
-its folder is still there. Exit status: 1 when there is nothing to go back to, with --wait also when it does not serve again.";
+Within keep_previous after a restart (ten minutes outside development) a rollback needs no boot. Later the previous release boots again
+if its folder is still there. Exit status: 1 when there is nothing to roll back to, with --wait also when it does not serve again.";
 
 fn wait() -> Arg {
     switch("wait").help("Wait for the result; if the start fails, print its start-up page")

@@ -160,7 +160,7 @@ impl Rolling<'_> {
                     outcome.restarted.push((next, text));
                 }
                 Ok(None) => {
-                    self.say(&format!("{number} of {count}  {}: it serves no such application\n", next.shown()))?;
+                    self.say(&format!("{number} of {count}  {}: site not configured on this server\n", next.shown()))?;
                     outcome.nothing.push(next);
                 }
                 Err(why) => {
@@ -220,7 +220,7 @@ impl Rolling<'_> {
     }
 }
 
-const LOST: &str = "somebody else restarts all servers now, or Valkey has lost what it had";
+const LOST: &str = "another command restarts all servers now, or Valkey has lost its data";
 
 /// How it ended on a server, if it has.
 fn end_of(answer: &Value, since: Duration) -> Option<Result<Option<String>, Stop>> {
@@ -266,7 +266,7 @@ impl Outcome {
         let old = &self.waiting;
         match &self.stopped {
             None if self.restarted.is_empty() => {
-                lines.push_str("nothing was restarted: no server serves such an application\n")
+                lines.push_str("nothing was restarted: the site is not configured on any server\n")
             }
             None => lines.push_str(&match self.restarted.len() {
                 1 => "1 server serves the new code\n".to_owned(),
@@ -277,8 +277,8 @@ impl Outcome {
             }
             Some((server, Stop::Unknown(why))) => {
                 lines.push_str(&format!(
-                    "{}: {why}\nstopped: no further server is restarted. Whether this one has the new code is not known: `paceline cluster` \
-                     shows it\n",
+                    "{}: {why}\nstopped: no further server is restarted. `paceline cluster` shows whether this one has the \
+                     new code\n",
                     server.shown()
                 ));
             }
@@ -374,7 +374,7 @@ mod tests {
         let interrupted = outcome(Some(Stop::Interrupted)).summary();
         assert!(interrupted.contains("in progress: web2 (pid 2); what has begun there"), "{interrupted}");
         let lost = outcome(Some(Stop::Unknown("10.0.0.5 can't be reached".into()))).summary();
-        assert!(lost.contains("Whether this one has the new code is not known"), "{lost}");
+        assert!(lost.contains("`paceline cluster` shows whether this one has the new code"), "{lost}");
         let before = Outcome { waiting: vec![server(2), server(3)], ..outcome(Some(Stop::BeforeIt(LOST.into()))) };
         assert!(before.summary().ends_with("old code: web2 (pid 2), web3 (pid 3)\n"), "{}", before.summary());
         assert!(!Outcome { nothing: vec![server(1)], ..Outcome::default() }.is_done());

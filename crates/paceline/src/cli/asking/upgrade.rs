@@ -13,10 +13,10 @@ use crate::server::control::client::Failed;
 const PATIENCE: Duration = Duration::from_secs(86_400);
 
 const AFTER: &str = "\
-The program at the path that the server was started from is started beside it, with the same arguments, in the same directory; it reads the
-settings anew, boots the applications, and takes over listening sockets and page cache. No connection is refused. If it does not get ready,
-the server goes on as it was. Exit status with --wait: 0 when the new program serves, 1 when it does not.
-docs/signals.md tells more.";
+The program that is now at the server's path starts beside the server, with the same arguments, in the same directory. It reads the
+settings, boots the applications, and takes over listening sockets and page cache. No connection is refused. If it does not get ready,
+the running server continues. Exit status with --wait: 0 when the new program serves, 1 when it does not.
+docs/signals.md has the details.";
 
 pub fn command() -> Command {
     Command::new("upgrade")

@@ -99,7 +99,7 @@ events! {
     Backtrace => "backtrace",
     /// Single sign-on: somebody was refused, or something that it needs can't be had (docs/single-sign-on.md)
     SignOn => "sign-on",
-    /// A file of passwords of `[[rule]]` can't be used, so nobody is let in there
+    /// A file of passwords of `[[rule]]` can't be used, so it rejects every request
     BasicAuth => "basic-auth",
     /// A site was closed for maintenance, or opened again
     Maintenance => "maintenance",

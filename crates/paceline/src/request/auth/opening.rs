@@ -79,7 +79,7 @@ impl<T: Send + Sync + 'static> Opened<T> {
         }
         let open = self.open.clone();
         let opened =
-            spawn_blocking(move || open()).await.unwrap_or_else(|_| Err(Closed::new("opening it was broken off")));
+            spawn_blocking(move || open()).await.unwrap_or_else(|_| Err(Closed::new("opening it was interrupted")));
         match opened {
             Ok(opened) => {
                 let opened = Arc::new(opened);
@@ -192,9 +192,7 @@ static FILES: LazyLock<Mutex<HashMap<PathBuf, Weak<FileStore>>>> = LazyLock::new
 pub fn store(store: &Store) -> Result<SharedStore, Closed> {
     let path = match store {
         Store::Usual => usual_store(&|name| std::env::var(name).ok(), rustix::process::geteuid().is_root())
-            .ok_or_else(|| {
-                Closed::new("nobody knows where sessions are to be kept: set store = \"/path/to/sessions\"")
-            })?,
+            .ok_or_else(|| Closed::new("no folder for the sessions: set store = \"/path/to/sessions\""))?,
         Store::File(path) => path.clone(),
         Store::Redis { url, password_file, ca_file } => {
             let settings = RedisSettings {

@@ -152,9 +152,9 @@ impl Front {
             self.log.event(
                 Name::Full,
                 match full {
-                    Full::InAll => "Connections are turned away: there are max_connections".to_string(),
+                    Full::InAll => "Connections are refused: max_connections is reached".to_string(),
                     Full::Address(address) => {
-                        format!("Connections from {address} are turned away: there are max_connections_per_address")
+                        format!("Connections from {address} are refused: max_connections_per_address is reached")
                     }
                 },
             );

@@ -99,7 +99,7 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
                     front
                         .log
                         .of(name)
-                        .event(Name::BasicAuth, format!("{name}: nobody is let in by [[rule]] basic_auth: {why}"));
+                        .event(Name::BasicAuth, format!("{name}: basic_auth rejects every request: {why}"));
                 }
                 return Err(later(site, head, exchange, "Nobody can sign in to this page at the moment.", 30));
             }

@@ -59,7 +59,7 @@ fn said(asked: &ControlRequest) -> Result<Value, Refusal> {
 }
 
 fn text<'a>(said: &'a Value, key: &str) -> Result<&'a str, Refusal> {
-    said[key].as_str().ok_or_else(|| Refusal::bad(format!("\"{key}\" must be a text")))
+    said[key].as_str().ok_or_else(|| Refusal::bad(format!("\"{key}\" must be a string")))
 }
 
 /// POST /cluster/restart `{"skip_silent": false}`: takes the lease. Its token, and the members that can be restarted.

@@ -164,7 +164,7 @@ fn said(body: &[u8]) -> Result<Value, Refusal> {
 
 fn id(said: &Value) -> Result<&str, Refusal> {
     let id = said["id"].as_str().filter(|id| (1..=LONGEST_ID).contains(&id.len()));
-    id.ok_or_else(|| Refusal::bad(format!("\"id\" must be a text of at most {LONGEST_ID} bytes")))
+    id.ok_or_else(|| Refusal::bad(format!("\"id\" must be a string of at most {LONGEST_ID} bytes")))
 }
 
 /// The application that is meant; without a name the only one.

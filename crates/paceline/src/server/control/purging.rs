@@ -99,7 +99,7 @@ fn told(purged: usize, wait: bool, outcome: Option<Outcome>) -> JsonResult {
              lost it, too, ask the application after partition_ttl"
         )),
         Some(Outcome::Unconfirmed(why)) => {
-            failed(format!("whether the other fronts have it is not known: {why}. They read it as soon as they can"))
+            failed(format!("could not learn whether the other servers have it: {why}. They read it as soon as they can"))
         }
         None => failed("other fronts have not confirmed it in time: `paceline cluster` shows which".into()),
     }
@@ -305,7 +305,10 @@ mod tests {
         assert_eq!((told(1, true, confirmed()), told(1, false, confirmed())), (Ok(answer.clone()), Ok(answer)));
         for (outcome, words) in [
             (Some(Outcome::Unsent("refused".into())), "can't be reached: refused"),
-            (Some(Outcome::Unconfirmed("refused".into())), "is not known: refused"),
+            (
+                Some(Outcome::Unconfirmed("refused".into())),
+                "could not learn whether the other servers have it: refused",
+            ),
             (None, "have not confirmed it in time"),
         ] {
             let refusal = told(1, true, outcome.clone()).unwrap_err();

@@ -33,7 +33,7 @@ pub async fn all(front: Arc<Front>) -> JsonResult {
 pub async fn backtrace(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let named = asked.head.uri.path().split('/').nth(2).unwrap_or_default();
     let gone = || refused(StatusCode::NOT_FOUND, format!("no request {named} is in progress: it may have ended"));
-    let number = named.parse().map_err(|_| Refusal::bad(format!("not the number of a request: {named}")))?;
+    let number = named.parse().map_err(|_| Refusal::bad(format!("{named} is not the number of a request")))?;
     let entry = EXCHANGES.find(number).ok_or_else(gone)?;
     let step = entry.step().0.as_str();
     let not_in_ruby = || {

@@ -203,7 +203,7 @@ fn take_back(front: &Front, since: Moment) {
     let say = Arc::new(move |line| log.event(Name::Cache, line));
     if let Some(disk) = Disk::open(dir, *size, say) {
         if let Err(error) = front.cache.attach_again(disk, since) {
-            front.log.event(Name::Cache, format!("The cache keeps nothing on disk: {error}"));
+            front.log.event(Name::Cache, format!("The cache's disk is off: {error}"));
         }
     }
 }

@@ -157,7 +157,7 @@ impl Inheritance {
         if let Some(CacheDisk { size, dir }) = disk.filter(|_| self.taken.disk) {
             let attached = Disk::open(dir, *size, say.clone()).map_or(Ok(true), |disk| cache.attach(disk));
             if !attached? {
-                say("The cache keeps nothing on disk: its file is a new one. It does from the next start on".to_owned());
+                say("The cache's disk is off until the next start: its file is a new one".to_owned());
             }
         }
         Ok(kept)

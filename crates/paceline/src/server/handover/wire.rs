@@ -166,7 +166,7 @@ fn receive_after(mut from: &UnixStream, kind: u8) -> io::Result<Message> {
 }
 
 fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the other program speaks otherwise")
+    io::Error::new(io::ErrorKind::InvalidData, "the other program speaks another version of the handover protocol")
 }
 
 fn head(kind: u8, length: usize) -> io::Result<[u8; 5]> {

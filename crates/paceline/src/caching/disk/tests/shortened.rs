@@ -60,7 +60,7 @@ fn what_was_cut_off_is_not_read() {
 
 #[test]
 fn the_next_one_begins_with_an_empty_file_and_says_so() {
-    for (part, words) in [(0, "is empty): it begins anew"), (1, "is damaged (it is cut off): it begins anew")] {
+    for (part, words) in [(0, "is empty): it starts empty"), (1, "is damaged (it is cut off): it starts empty")] {
         let folder = Folder::new();
         drop(filled(&folder));
         shorten(&folder.file(), part);
