@@ -408,7 +408,7 @@ class CacheDiskTest < Minitest::Test
     (0...110).each { |n| @pages["/#{n}"] = ["Cache-Control: max-age=3600\r\n", noise.bytes(100_000)] }
     (0...110).each { |n| get("/#{n}") }
     restart
-    assert_match(/more than cache_disk allows now: it starts empty/, @server.output)
+    assert_match(/larger than cache_disk allows now: it starts empty/, @server.output)
     assert_operator File.size(file), :<=, 8 << 20
   end
 end

@@ -35,7 +35,7 @@ fn jemalloc(observations: &Observations) -> Option<WeighedCandidate> {
         None => library.to_string(),
     };
     let fix = server_setting(observations, "allocator", "\"jemalloc\"", &format!("{PRELOAD}={preload}"));
-    let sentence = "memory is given out by the C library, which keeps what becomes free in between";
+    let sentence = "the C library's allocator keeps memory that was freed";
     Some(candidate(observations, sentence.into(), fix, (PRELOAD, &preload), "jemalloc"))
 }
 

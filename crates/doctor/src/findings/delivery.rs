@@ -87,18 +87,18 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
     let is_vary_star = header(&first.headers, "vary").is_some_and(|vary| vary.trim() == "*");
     let sets_cookie = header(&first.headers, "set-cookie").is_some();
     let framework = Framework::of(observations);
-    let author = "whether the page may be old, and for how long, only its author knows";
+    let author = "only its author knows whether the page may be old, and for how long";
     let (kind, sentence, fix) = match () {
         () if has("no-store") => return None,
         () if has_lifetime && is_vary_star && gain_us > HINDERED_US => (
             Kind::CacheVary,
             "the page may be stored for everybody, but `Vary: *` forbids it".to_string(),
-            shown("", framework.vary(), "which fields the page depends on only its author knows"),
+            shown("", framework.vary(), "only its author knows which fields the page depends on"),
         ),
         () if has_lifetime && sets_cookie && gain_us > HINDERED_US => (
             Kind::CacheCookie,
             "the page may be stored for everybody, but it sets a cookie each time".to_string(),
-            shown("", framework.without_session(), "what the cookie is for only its author knows"),
+            shown("", framework.without_session(), "only its author knows what the cookie is for"),
         ),
         () if has_lifetime || gain_us < CACHEABLE_US => return None,
         () if !same.iter().all(|request| is_everybodys(request)) => return None,
@@ -212,7 +212,7 @@ fn uncompressed_page(observations: &Observations, look: &Look) -> Option<Weighed
             shown(
                 "",
                 "a type that is compressed, as text/plain, text/csv or application/json",
-                "which types its readers understand only its author knows",
+                "only its author knows which types its readers understand",
             ),
         )
     } else {

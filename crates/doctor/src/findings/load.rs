@@ -81,8 +81,8 @@ fn queue(observations: &Observations) -> Option<WeighedCandidate> {
     let waits = format!("one of twenty requests waits {} or longer for a thread", units::millis(queue.p95_us));
     let part = computing_part(observations);
     let (Some(workers), Some(threads)) = (observations.settings.workers, observations.settings.threads) else {
-        let fix = shown("", "more workers or threads", "how many there are is not known");
-        let trial = Trial::Untried { why: "how many workers and threads there are is not known".into() };
+        let fix = shown("", "more workers or threads", "their number is unknown");
+        let trial = Trial::Untried { why: "the number of workers and threads is unknown".into() };
         return Some(weighed(general(Kind::QueueWaits, waits, fix, trial), "queue", queue.p95_us, queue.median_us));
     };
     let from = of_now(observations, workers, threads);

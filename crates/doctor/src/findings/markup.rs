@@ -116,7 +116,7 @@ fn partial(look: &Look, name: &str) -> Option<WeighedCandidate> {
     );
     let local = name.rsplit('/').next().unwrap_or(name).split('.').next().unwrap_or(name).trim_start_matches('_');
     let line = format!("cache({local}) {{ ... }} within it, or render partial: ..., collection: ..., cached: true");
-    let fix = shown("", line, "what the partial may remember only its author knows");
+    let fix = shown("", line, "only its author knows what the partial may remember");
     let trial = Trial::WhatIf { trial: vec![Patch::named("free_view").with("view", name)] };
     let candidate = of(look.route, Kind::SlowPartial, sentence, fix, trial);
     let short = format!("{} renderings of {name}", units::grouped(view.count));
@@ -152,7 +152,7 @@ fn whole_records(look: &Look) -> Option<WeighedCandidate> {
         units::bytes(json.bytes),
         units::figures(rows, "record", "records")
     );
-    let fix = shown("", "records.select(...).as_json(only: [...])", "which columns are needed only its author knows");
+    let fix = shown("", "records.select(...).as_json(only: [...])", "only its author knows which columns are needed");
     let gain_us = mean_us;
     let trial = Trial::Computed { gain_us, why: "the time of all JSON".into() };
     let candidate = of(look.route, Kind::WholeRecords, sentence, fix, trial);

@@ -114,7 +114,7 @@ fn serial_calls(observations: &Observations, look: &Look) -> Option<WeighedCandi
             format!("{} of {calls} calls", calls - 1),
         )
     };
-    let fix = shown("", line, "whether a call needs another's answer only its author knows");
+    let fix = shown("", line, "only its author knows whether a call needs another's answer");
     let trial = Trial::WhatIf { trial: vec![Patch::named("parallel_outbound")] };
     let candidate = of(look.route, Kind::SerialCalls, sentence, fix, trial);
     let subject = format!("waiting for {}", first.origin);

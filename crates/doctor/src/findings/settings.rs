@@ -196,7 +196,7 @@ fn forced(observations: &Observations, gc_us: f64, share: &str) -> Option<Weighe
     }
     let sentence =
         format!("garbage is collected in each request ({share} of it), though there is little: GC.start is called");
-    let fix = shown("", "no GC.start in requests", "where it is called only a search tells: grep -rn GC.start");
+    let fix = shown("", "no GC.start in requests", "find the call with: grep -rn GC.start");
     let trial = Trial::Computed { gain_us: gc_us, why: "the time of the collections".into() };
     let candidate = general(Kind::GcSettings, sentence, fix, trial);
     Some(WeighedCandidate { candidate: Candidate { ceiling_us: gc_us, ..candidate }, weight: gc_us })

@@ -175,12 +175,12 @@ fn large_session(observations: &Observations, look: &Look) -> Option<WeighedCand
         () => return None,
     };
     let fix = if observations.rails.is_empty() {
-        shown("", "session[:id] = record.id instead of the record", "which values are needed only its author knows")
+        shown("", "session[:id] = record.id instead of the record", "only its author knows which values are needed")
     } else {
         shown(
             "config/initializers/session_store.rb",
             "Rails.application.config.session_store :paceline_store, store: \"storage/sessions.paceline\"",
-            "or keep less in the session; which, only its author knows",
+            "or keep less in the session: only its author knows what it needs",
         )
     };
     let gain_us = sent as f64 / LINE_BYTES * 1e6;

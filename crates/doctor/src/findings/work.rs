@@ -66,7 +66,7 @@ fn one_middleware(look: &Look, name: &str) -> Option<WeighedCandidate> {
         "Rack::Deflater" => {
             ("config.middleware.delete Rack::Deflater", "the server compresses too: decide for one of them")
         }
-        _ => ("do it once, after the answer, or not at all", "what it is for only its author knows"),
+        _ => ("do it once, after the answer, or not at all", "only its author knows what it is for"),
     };
     let trial = Trial::WhatIf { trial: vec![Patch::named("free_middleware").with("middleware", name)] };
     let candidate = of(look.route, Kind::SlowMiddleware, sentence, shown("", line, why), trial);

@@ -399,7 +399,7 @@ fn the_documentation_shows_what_is_printed() {
     let trial = LoadFigures { per_second: 182.0, p99_us: 33_000.0, ..LoadFigures::default() };
     (waiting.bytes, waiting.load) = (Bytes::NotCompared, Some(UnderLoad { control, trial }));
 
-    let sentence = "memory is given out by the C library, which keeps what becomes free in between";
+    let sentence = "the C library's allocator keeps memory that was freed";
     let trial = Trial::Memory { env: [("LD_PRELOAD".to_string(), "x".to_string())].into(), load };
     let mut memory = without_time(candidate(Kind::Allocator, "", sentence, setting("allocator = \"jemalloc\""), trial));
     let (control, trial) = (figures(Some(120 << 20), Some(12_000.0)), figures(Some(80 << 20), Some(11_796.0)));

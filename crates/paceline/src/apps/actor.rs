@@ -5,7 +5,6 @@ mod backtrace;
 mod canary;
 mod fork_overdue;
 mod frames;
-mod glance;
 mod incident;
 mod leave;
 mod living;
@@ -20,10 +19,11 @@ pub mod restart;
 mod rollback;
 mod scale;
 mod shadow;
+mod size_watch;
 mod stall;
 mod start;
 mod streams;
-mod succeed;
+mod succession;
 mod switch;
 
 use std::{
@@ -38,7 +38,7 @@ use tokio::{
     time::{interval, sleep_until, MissedTickBehavior},
 };
 
-use self::{canary::Canary, glance::Glance, measure::MemorySchedule, refork::Refork, succeed::Succession};
+use self::{canary::Canary, measure::MemorySchedule, refork::Refork, size_watch::SizeWatch, succession::Succession};
 use super::{
     attempts::{Attempts, Cause},
     canary::Plan,
@@ -140,7 +140,7 @@ struct Actor {
     recovering: Option<(Instant, u32)>,
     refork: Refork,
     measuring: MemorySchedule,
-    glance: Glance,
+    size_watch: SizeWatch,
     succession: Option<Succession>,
     restraint: Restraint,
     size: Size,
@@ -171,19 +171,19 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         let deadline = actor.next_deadline();
         tokio::select! {
             order = orders.recv(), if has_handle => match order {
-                Some(order) => actor.obey(order).await,
+                Some(order) => actor.carry_out(order).await,
                 None => {
                     has_handle = false;
                     actor.stop(Duration::ZERO.into(), None).await;
                 }
             },
             Some(event) = happenings.recv() => actor.handle(event).await,
-            Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
+            Some((worker, complaint)) = complaining.recv() => actor.handle_complaint(worker, complaint).await,
             _ = sleep_until(adapt_at.into()), if actor.is_adaptive() => adapt_at = Instant::now() + actor.adapt(),
             _ = pooling.tick(), if actor.is_elastic() => actor.look_at_load().await,
             _ = counting.tick(), if actor.awaits_mold() => actor.look_for_mold().await,
             _ = beats.tick() => {}
-            _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
+            _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.time_passed(Instant::now()).await,
         }
         actor.report();
         if actor.is_over() {
@@ -228,7 +228,7 @@ impl Actor {
             recovering: None,
             refork: Refork::default(),
             measuring: MemorySchedule::new(),
-            glance: Glance::default(),
+            size_watch: SizeWatch::default(),
             succession: None,
             restraint: Restraint::default(),
             size,
@@ -239,7 +239,7 @@ impl Actor {
         }
     }
 
-    async fn obey(&mut self, order: Order) {
+    async fn carry_out(&mut self, order: Order) {
         match order {
             Order::Stop { grace, done } => self.stop(grace, Some(done)).await,
             Order::AskMemory(answer) => drop(answer.send(self.ask_memory().await)),
@@ -375,12 +375,12 @@ impl Actor {
         let kept = self.previous.iter().map(|(_, until)| *until);
         let looks = self.canary.iter().map(|canary| canary.look_at);
         let others =
-            self.start_at.into_iter().chain(looks).chain(self.measuring.deadline()).chain(self.glance.deadline());
+            self.start_at.into_iter().chain(looks).chain(self.measuring.deadline()).chain(self.size_watch.deadline());
         kills.chain(gone).chain(forks).chain(starts).chain(kept).chain(others).min()
     }
 
     /// Time has passed: kill what did not end, give up what did not start, start what was to wait.
-    async fn pass(&mut self, now: Instant) {
+    async fn time_passed(&mut self, now: Instant) {
         if self.notice_stall(now) {
             return;
         }
@@ -409,8 +409,8 @@ impl Actor {
                 leave::kill(worker.pid);
             }
         }
-        if self.glance.deadline().is_some_and(|at| at <= now) {
-            self.glance();
+        if self.size_watch.deadline().is_some_and(|at| at <= now) {
+            self.check_sizes();
         }
         if self.measuring.deadline().is_some_and(|at| at <= now) {
             self.measure().await;

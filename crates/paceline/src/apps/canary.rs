@@ -87,7 +87,7 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
     let times = times(old, new);
     if let Some(times) = &times {
         if exceeds(times.median, SLOWER) || exceeds(times.worst, SLOWER_AT_WORST) {
-            return Verdict::RollBack(times.told());
+            return Verdict::RollBack(times.summary());
         }
     }
     if let Some([old, new]) = look.memory.map(|both| both.map(|size| size as f64)) {
@@ -100,7 +100,7 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
         "{} of {} requests failed, of the old generation's {} of {}",
         new.errors, new.requests, old.errors, old.requests
     );
-    text.extend(times.map(|times| format!("; {}", times.told())));
+    text.extend(times.map(|times| format!("; {}", times.summary())));
     text.extend(look.memory.map(|[old, new]| format!("; {} a worker, before {}", bytes(new), bytes(old))));
     if let Some(LiveVerdict::Held(gain) | LiveVerdict::TooFew(gain)) = &look.gain {
         text.push_str(&format!("; {gain}"));
@@ -129,7 +129,7 @@ struct Times {
 }
 
 impl Times {
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let [[old, new], [old_worst, new_worst]] =
             [self.median, self.worst].map(|both| both.map(|micros| millis(micros / 1000.0)));
         format!("median {new}, p95 {new_worst} on the same routes, before {old} and {old_worst}")

@@ -15,11 +15,11 @@ use tokio::sync::{mpsc, watch};
 use super::ruby_facts::RubyFacts;
 use super::{
     events::{ActorEvent, Event},
-    found::StartableApp,
     limits,
     output::read_lines,
     reaper::Exit,
     spawn::{environment_digest, PreloaderProcess},
+    startable_app::StartableApp,
     worker_process::Worker,
 };
 use crate::{

@@ -58,7 +58,7 @@ impl Pool {
     }
 
     /// Somebody has said how many there are to be now: that lies within the bounds from now on.
-    pub fn told(&mut self, workers: usize) {
+    pub fn set_workers(&mut self, workers: usize) {
         if self.is_elastic() {
             self.least = self.least.min(workers);
             self.most = self.most.max(workers);
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn what_somebody_says_widens_the_bounds() {
         let mut pool = Pool::new(2, 4, Duration::ZERO);
-        pool.told(6);
-        pool.told(1);
+        pool.set_workers(6);
+        pool.set_workers(1);
         assert_eq!((pool.least, pool.most), (1, 6));
         let mut fixed = Pool::new(2, 2, Duration::ZERO);
-        fixed.told(5);
+        fixed.set_workers(5);
         assert!(!fixed.is_elastic());
     }
 }

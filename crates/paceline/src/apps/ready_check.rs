@@ -52,7 +52,7 @@ pub async fn check(queue: &Arc<Queue>, site: &SiteConfig) -> Result<Option<(Stri
             Ok(answer) if answer.status.is_server_error() => {
                 return Err(match &answer.raised {
                     Some(error) => raised(path, AppError::clone(error)),
-                    None => Failure::Unready { path: path.clone(), told: told(&answer) },
+                    None => Failure::Unready { path: path.clone(), told: described(&answer) },
                 })
             }
             Ok(answer) => return Ok(Some((path.clone(), answer.status))),
@@ -82,7 +82,7 @@ fn raised(path: &str, mut error: AppError) -> Failure {
     error.into()
 }
 
-fn told(answer: &ReplayAnswer) -> String {
+fn described(answer: &ReplayAnswer) -> String {
     let status = answer.status;
     let line = first_line(&String::from_utf8_lossy(&answer.body));
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();

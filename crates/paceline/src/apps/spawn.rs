@@ -16,7 +16,7 @@ use std::{
 use ring::digest::{Context, SHA256};
 use rustix::io::{fcntl_setfd, FdFlags};
 
-use super::{found::StartableApp, tuning};
+use super::{startable_app::StartableApp, tuning};
 use crate::{
     config::{RubyChild, RubyProcess, SiteConfig, StartRuby},
     origins::workers::protocol::{

@@ -26,7 +26,7 @@ where
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     // These have flags of their own, and none of the server's.
-    let parsed = |own: clap::Command| own.try_get_matches_from(&args[1..]).map_err(|error| told(&error));
+    let parsed = |own: clap::Command| own.try_get_matches_from(&args[1..]).map_err(|error| usage_error(&error));
     match args.get(1).and_then(|name| name.to_str()) {
         Some(doctor::NAME) => {
             let wish = doctor::understood(&parsed(doctor::command())?, around)?;
@@ -48,7 +48,7 @@ where
     if let Some(problem) = removed_command(&args, &around.cwd) {
         return Err(CliExit::Wrong(vec![problem]));
     }
-    let matches = flags::command().try_get_matches_from(&args).map_err(|error| told(&error))?;
+    let matches = flags::command().try_get_matches_from(&args).map_err(|error| usage_error(&error))?;
     match matches.subcommand() {
         Some(("completions", own)) => Err(CliExit::Print(shell::completions_text(own))),
         Some(("man-page", _)) => Err(CliExit::Print(shell::man_page())),
@@ -127,7 +127,7 @@ pub(super) fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentE
 }
 
 /// clap's several lines as one.
-fn told(error: &clap::Error) -> CliExit {
+fn usage_error(error: &clap::Error) -> CliExit {
     let text = error.render().to_string();
     if let Some((flag, instead)) = removed_flag(error) {
         return CliExit::Wrong(vec![format!("{flag} is no longer a flag: {instead}")]);

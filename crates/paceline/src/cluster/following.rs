@@ -138,7 +138,7 @@ impl Cluster {
         self.read_back(&follower);
         // A purge of many pages takes long, and requests that miss ask how far the journal was read.
         drop(follower);
-        orders.into_iter().for_each(|order| self.obey(order));
+        orders.into_iter().for_each(|order| self.apply_purge(order));
         self.settle(doubt);
         self.news.notify_one();
         is_missing

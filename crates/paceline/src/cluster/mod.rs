@@ -57,7 +57,7 @@ use crate::{
 
 use self::{
     closing::Closing, error::LinkError, link::Link, position_file::PositionFile, publishing::Numbered, rates::Rates,
-    reach::Reach, report::Glance, tier::Tier,
+    reach::Reach, report::WatchedMembers, tier::Tier,
 };
 
 pub use address::{Address, AddressError};
@@ -109,7 +109,7 @@ pub struct Cluster {
     /// The last order to restart.
     restart: Mutex<Option<RestartProgress>>,
     status: Mutex<Option<(Instant, Status)>>,
-    glance: Mutex<Glance>,
+    watched: Mutex<WatchedMembers>,
     unconfirmed: AtomicU64,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -168,7 +168,7 @@ impl Cluster {
             closing: Mutex::new(Closing::in_file(memory)),
             restart: Mutex::default(),
             status: Mutex::default(),
-            glance: Mutex::default(),
+            watched: Mutex::default(),
             unconfirmed: AtomicU64::new(0),
             tasks: Mutex::default(),
         });
@@ -301,7 +301,7 @@ impl Cluster {
         known.as_ref().map(|(_, status)| status.clone())
     }
 
-    fn obey(&self, order: ::cluster::Order) {
+    fn apply_purge(&self, order: ::cluster::Order) {
         use ::cluster::What;
         let how = if order.soft { How::Expire } else { How::Drop };
         let what = match order.what {

@@ -17,7 +17,7 @@ const WATCHED: Duration = Duration::from_secs(10);
 
 /// The members, as they were read last for a dashboard.
 #[derive(Default)]
-pub struct Glance {
+pub struct WatchedMembers {
     wanted: Option<Instant>,
     members: Vec<Sighting>,
 }
@@ -56,20 +56,20 @@ impl Cluster {
 
     /// The members as they were read a moment ago, and why Valkey does not answer, if it does not. They are read as long as
     /// somebody looks.
-    pub fn glance(&self) -> (Vec<Sighting>, Option<String>) {
-        let mut glance = self.glance.lock();
-        glance.wanted = Some(Instant::now());
-        (glance.members.clone(), self.trouble())
+    pub fn members_lately(&self) -> (Vec<Sighting>, Option<String>) {
+        let mut watched = self.watched.lock();
+        watched.wanted = Some(Instant::now());
+        (watched.members.clone(), self.trouble())
     }
 
     /// Reads the members, as long as somebody looks.
     pub(super) async fn watch(self: Arc<Self>) {
         loop {
             sleep(LOOK).await;
-            let is_wanted = self.glance.lock().wanted.is_some_and(|wanted| wanted.elapsed() < WATCHED);
+            let is_wanted = self.watched.lock().wanted.is_some_and(|wanted| wanted.elapsed() < WATCHED);
             if is_wanted {
                 if let Ok(members) = self.link.members().await {
-                    self.glance.lock().members = in_order(members);
+                    self.watched.lock().members = in_order(members);
                 }
             }
         }

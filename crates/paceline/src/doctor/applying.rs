@@ -19,7 +19,7 @@ use super::{
     canary::{self, CanaryWish, Change},
     diagnosing::{find, Target},
     progress::plain,
-    source::{told, Server},
+    source::{explained, Server},
     writing::{inside, put_back, say, write_all},
     DoctorError, Place,
 };
@@ -113,7 +113,7 @@ fn upgrade(target: &Target, server: &Server, edits: &[FileEdit]) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(failed) => {
-            let why = told(failed);
+            let why = explained(failed);
             say(&format!("{name}: could not read the canary's result ({why}); {files} is unchanged\n"));
             ExitCode::FAILURE
         }

@@ -14,7 +14,7 @@ use units::show_duration;
 
 use super::{
     diagnosing::Target,
-    source::{told, Server},
+    source::{explained, Server},
     writing::{put_back, say},
 };
 use crate::{apps::attempts::REPLACED, server::control::client::Failed};
@@ -57,7 +57,7 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
             return ExitCode::FAILURE;
         }
         Err(failed) => {
-            say(&format!("{name}: the server did not restart ({}); run: {}\n", told(failed), command()));
+            say(&format!("{name}: the server did not restart ({}); run: {}\n", explained(failed), command()));
             return ExitCode::FAILURE;
         }
     };
@@ -71,7 +71,7 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
     };
     match outcome(server, attempt) {
         Err(failed) => {
-            let (why, files) = (told(failed), names(edits));
+            let (why, files) = (explained(failed), names(edits));
             say(&format!("{name}: could not read the canary's result ({why}); {files} is unchanged\n"));
             ExitCode::FAILURE
         }

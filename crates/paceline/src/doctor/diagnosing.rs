@@ -21,18 +21,18 @@ use super::{
     fetching::Listener,
     machine,
     progress::{plain, Progress},
-    quiet::Quiet,
+    quiet_machine::Quiet,
     replaying::Replaying,
     run::{run, RunResult, Surroundings},
     samples::Samples,
-    source::{account, told, Server, Source},
+    source::{account, explained, Server, Source},
     watching::{watch, WatchResult},
     DoctorError, Job, Place, ServedBy,
 };
 use crate::{
     apps::{
         environment::Environment,
-        found::{NoApplication, StartableApp},
+        startable_app::{NoApplication, StartableApp},
     },
     config::{Config, RubyTuning, SiteConfig},
     observe::doctor_result::DoctorResult,
@@ -165,7 +165,7 @@ pub fn find(
                 "no server answers at {shown}: run the command in the directory that it serves, name its socket with --control PATH, or start the application with --offline DIR"
             ),
             Failed::Forbidden => format!("no permission for {shown}: run the command as its owner or as root"),
-            other => told(other),
+            other => explained(other),
         })
     })?;
     server.site = found["site"].as_str().unwrap_or_default().to_owned();
@@ -205,7 +205,7 @@ impl RequestSource {
     ) -> Result<(Samples, WatchResult), DoctorError> {
         let is_watched = self.log.is_none() && self.paths.is_empty();
         let time = if is_watched { self.watch } else { Duration::ZERO };
-        let watched = watch(server, time, progress).map_err(|failed| DoctorError::Wrong(told(failed)))?;
+        let watched = watch(server, time, progress).map_err(|failed| DoctorError::Wrong(explained(failed)))?;
         if !is_watched {
             let host = target.site.as_ref().map_or("localhost", host);
             return Ok((self.of_log_or_paths(host)?, watched));

@@ -7,7 +7,7 @@ use doctor::protocol::LoadStart;
 
 use super::{
     progress::Progress,
-    quiet::{BusyMachine, Quiet},
+    quiet_machine::{BusyMachine, Quiet},
     replaying::Replaying,
     source::{NoShadow, Source},
 };

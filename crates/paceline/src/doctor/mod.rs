@@ -24,7 +24,7 @@ mod machine;
 mod memory_trial;
 mod preloader;
 mod progress;
-mod quiet;
+mod quiet_machine;
 mod replaying;
 mod run;
 mod samples;
@@ -46,7 +46,7 @@ use doctor::candidate::Kind;
 pub use canary::CanaryWish;
 
 use crate::{
-    apps::found::NoApplication,
+    apps::startable_app::NoApplication,
     config::{self, AppKind, Config, SiteConfig},
 };
 

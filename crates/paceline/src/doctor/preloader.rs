@@ -18,7 +18,7 @@ use startup_report::{Failure, StartupReport, Step};
 use unix_user::RunAs;
 
 use crate::{
-    apps::{environment::Environment, found::StartableApp, generation::start_frame, spawn},
+    apps::{environment::Environment, generation::start_frame, spawn, startable_app::StartableApp},
     config::SiteConfig,
     origins::workers::protocol::{
         failed::failure,

@@ -73,7 +73,7 @@ impl Server {
     fn shadow(&self) -> Result<Shadow, NoShadow> {
         let socket = self.shadow_socket()?;
         let asked = json!({ "site": self.site, "socket": socket.path() });
-        self.ask("POST", "/doctor/shadow", Some(&asked)).map_err(|failed| NoShadow::Server(told(failed)))?;
+        self.ask("POST", "/doctor/shadow", Some(&asked)).map_err(|failed| NoShadow::Server(explained(failed)))?;
         let mut shadow = Shadow::greet(socket.accept()?)?;
         // Those who are served go first.
         if let Some(pid) = shadow.pid() {
@@ -85,7 +85,7 @@ impl Server {
 }
 
 /// In a few words.
-pub fn told(failed: Failed) -> String {
+pub fn explained(failed: Failed) -> String {
     match failed {
         Failed::NoServer(error) => format!("it does not answer: {error}"),
         Failed::Forbidden => "no permission for its control socket".into(),

@@ -58,7 +58,7 @@ impl User {
     }
 
     /// What the worker makes `env["paceline.user"]` of: mechanism, name and groups.
-    pub fn told(&self) -> String {
+    pub fn encoded(&self) -> String {
         let mut text = format!("{}{SEPARATOR}{}", self.mechanism(), self.name());
         for group in self.groups().iter().filter(|group| is_plain(group)) {
             text.push(SEPARATOR);
@@ -85,7 +85,7 @@ impl User {
     /// What parts the keys of pages: all that an application can know of the person.
     pub fn partition(&self) -> Vec<u8> {
         let mut bytes = b"user\0".to_vec();
-        bytes.extend_from_slice(self.told().as_bytes());
+        bytes.extend_from_slice(self.encoded().as_bytes());
         bytes.push(0);
         bytes
     }
@@ -119,7 +119,7 @@ mod tests {
             (alice.auth_type(), alice.mechanism(), alice.realm()),
             ("Negotiate", "kerberos", Some("EXAMPLE.COM"))
         );
-        assert_eq!(alice.told(), "kerberos\u{1f}alice\u{1f}staff\u{1f}a, b");
+        assert_eq!(alice.encoded(), "kerberos\u{1f}alice\u{1f}staff\u{1f}a, b");
         let mut headers = HeaderMap::new();
         headers.insert("x-forwarded-groups", HeaderValue::from_static("admin"));
         alice.tell(&mut headers);

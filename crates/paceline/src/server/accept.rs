@@ -54,7 +54,7 @@ async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front
                 // Without room nothing is accepted: the kernel keeps new clients waiting, and those being served go on.
                 let place = tokio::select! {
                     place = server.slots.place(&server.log) => place,
-                    _ = stopped.told() => break,
+                    _ = stopped.asked_to_stop() => break,
                 };
                 tokio::select! {
                     accepted = $accepting.accept() => match accepted {
@@ -62,7 +62,7 @@ async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front
                         // Out of descriptors all the same (the whole machine is), or a client that left again.
                         Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                     },
-                    _ = stopped.told() => break,
+                    _ = stopped.asked_to_stop() => break,
                 }
             }
             // The kernel has taken some for us already: closed unaccepted they would be reset.

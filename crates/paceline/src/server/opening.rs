@@ -49,7 +49,7 @@ pub fn open_listeners(
                 || listen::open(&listening.bind, config.binds.iter().map(|other| &other.bind)),
                 |listener| listener.map_err(unbound),
             );
-            opened.map_err(|unbound| ListenerError::Unbound(told(&unbound, config)))
+            opened.map_err(|unbound| ListenerError::Unbound(explained(&unbound, config)))
         };
         if let Bind::Fd(_) = listening.bind {
             let listener = opened()?;
@@ -80,7 +80,7 @@ pub fn left_out(config: &Config, listeners: &[BoundListener]) -> Vec<String> {
 }
 
 /// Why a socket could not be opened, and what to do about it.
-fn told(unbound: &Unbound, config: &Config) -> String {
+fn explained(unbound: &Unbound, config: &Config) -> String {
     let site = config.sites.first().unwrap_or(&config.site_defaults);
     let (doing, error) = (format!("listen on {}", listen::shown(&unbound.bind)), unbound.error.to_string());
     let mut report = StartupReport::new(&site.name, &site.root, &site.environment);

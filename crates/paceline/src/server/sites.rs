@@ -355,7 +355,7 @@ impl Sites {
 
     /// Starts what is up elsewhere, too. Resolves when all that starts is ready or has failed. Err: one of those that
     /// are up has, and how.
-    pub fn succeed(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), TakeoverError>> + use<> {
+    pub fn take_over(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), TakeoverError>> + use<> {
         let missing = up.iter().find(|name| self.known.get(*name).is_some_and(|known| known.site.app.is_none()));
         let missing = missing.map(|site| TakeoverError::NoApplication { site: site.clone() });
         let awaited = self.known.values().filter(|known| !known.wanted.on_demand || up.contains(&known.wanted.name));

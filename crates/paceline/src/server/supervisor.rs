@@ -140,7 +140,7 @@ impl Supervisor {
                         None
                     }
                 },
-                signal = self.signals.next() => self.obey(signal),
+                signal = self.signals.next() => self.handle_signal(signal),
             };
             if let Some(end) = end {
                 return end;
@@ -164,7 +164,7 @@ impl Supervisor {
         None
     }
 
-    fn obey(&mut self, signal: SignalCommand) -> Option<End> {
+    fn handle_signal(&mut self, signal: SignalCommand) -> Option<End> {
         match signal {
             SignalCommand::Stop => match self.told {
                 None => {

@@ -11,7 +11,7 @@ use std::{
 
 use super::watched::FolderState;
 use crate::{
-    apps::found::StartableApp,
+    apps::startable_app::StartableApp,
     config::{self, AppKind, Config, SiteConfig},
 };
 use parking_lot::Mutex;

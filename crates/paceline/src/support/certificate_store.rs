@@ -104,7 +104,7 @@ impl CertificateStore {
     }
 
     /// What to log since the last time: each host once.
-    pub fn told(&self) -> Vec<String> {
+    pub fn take_news(&self) -> Vec<String> {
         let mut refused = self.refused.lock();
         let lines = refused.untold.drain(..);
         lines.map(|host| format!("{host}: connections over https are refused until it has a certificate")).collect()
@@ -152,8 +152,8 @@ mod tests {
         let certificates = CertificateStore::new(&["a.test".into()]);
         certificates.refuse("a.test");
         certificates.refuse("a.test");
-        assert_eq!(certificates.told().len(), 1);
+        assert_eq!(certificates.take_news().len(), 1);
         certificates.refuse("a.test");
-        assert!(certificates.told().is_empty());
+        assert!(certificates.take_news().is_empty());
     }
 }

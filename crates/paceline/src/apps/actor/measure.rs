@@ -111,7 +111,7 @@ impl Actor {
     pub(super) async fn measured(&mut self, number: u64, reading: &MemoryReading) {
         let next = Instant::now() + self.interval(reading.took);
         self.measuring.next.get_or_insert(next);
-        self.ground(reading);
+        self.note_sizes(reading);
         let queue = &self.context.queue;
         let mut work: std::collections::HashMap<_, _> = queue.work().into_iter().collect();
         for (id, memory) in &reading.workers {

@@ -81,7 +81,7 @@ impl Actor {
             verdict = limits::judge(&limits, &self.seen());
         }
         match verdict {
-            Some(Verdict::Retire(id, why)) if self.may_succeed() => self.retire_worker(id, why).await,
+            Some(Verdict::Retire(id, why)) if self.may_replace_worker() => self.retire_worker(id, why).await,
             _ => {}
         }
     }
@@ -122,7 +122,7 @@ impl Actor {
             let pause = (PAUSE * (1 << self.restraint.short_lives.min(10))).min(LONGEST_PAUSE);
             self.restraint.not_before = short.then(|| now + pause);
         }
-        if let Some(text) = self.told(id, why, "another takes its place, and it finishes its requests") {
+        if let Some(text) = self.log_line(id, why, "another takes its place, and it finishes its requests") {
             self.context.log.event(name, text);
         }
         if self.restraint.short_lives == TOO_MANY && name == Name::MemoryLimit {
@@ -136,12 +136,12 @@ impl Actor {
             self.context.log.event(Name::MemoryLimit, text);
         }
         self.context.metrics.processes.restarted(restart);
-        self.succeed(id).await;
+        self.replace_worker(id).await;
     }
 
     /// What it has in hand is cut off; another is forked when it is gone (`bury`).
     fn end_at_once(&mut self, id: WorkerId, why: Why) {
-        let Some(text) = self.told(id, why, "it is ended at once, and another is forked") else { return };
+        let Some(text) = self.log_line(id, why, "it is ended at once, and another is forked") else { return };
         let (name, restart, _) = named(why, true);
         let curve: Vec<_> = self.measuring.growth.of(id).map(WorkerGrowth::curve).unwrap_or_default();
         let Some(current) = &mut self.current else { return };
@@ -158,7 +158,7 @@ impl Actor {
     }
 
     /// The line for the log.
-    fn told(&self, id: WorkerId, why: Why, then: &str) -> Option<String> {
+    fn log_line(&self, id: WorkerId, why: Why, then: &str) -> Option<String> {
         let worker = self.current.as_ref()?.workers.get(&id)?;
         let who = format!("{}.{} (pid {})", self.context.site.name, worker.index, worker.pid);
         let hard = worker_is_ended(then);

@@ -9,9 +9,9 @@ use std::{
 use super::{leave::kill, Actor};
 use crate::{
     apps::{
-        found::StartableApp,
         generation::{Generation, Mold},
         reaper::Exit,
+        startable_app::StartableApp,
         worker_process::{Worker, WorkerStage},
     },
     observe::log::Name,

@@ -185,7 +185,7 @@ impl Actor {
         }
     }
 
-    pub(super) async fn hear(&mut self, id: WorkerId, complaint: Complaint) {
+    pub(super) async fn handle_complaint(&mut self, id: WorkerId, complaint: Complaint) {
         let log = self.context.log.clone();
         let site = self.context.site.clone();
         if matches!(complaint, Complaint::Spare | Complaint::NoSpare) {

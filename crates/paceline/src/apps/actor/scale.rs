@@ -129,7 +129,7 @@ impl Actor {
         self.size.told = None;
         if self.has_room() {
             self.grow("").await;
-            self.size.pool.told(self.workers);
+            self.size.pool.set_workers(self.workers);
         }
     }
 
@@ -138,7 +138,7 @@ impl Actor {
             0 | 1 => self.say_workers(""),
             _ => self.shrink("").await,
         }
-        self.size.pool.told(self.workers);
+        self.size.pool.set_workers(self.workers);
     }
 
     async fn grow(&mut self, why: &str) {

@@ -13,10 +13,10 @@ use crate::{
     apps::{
         attempts::Outcome,
         events::{ActorEvent, Event},
-        found::{NoApplication, StartableApp},
         generation::{Generation, Phase},
         orders::State,
         spawn::{self, PreloaderProcess},
+        startable_app::{NoApplication, StartableApp},
     },
     config::SiteConfig,
     observe::log::Name,

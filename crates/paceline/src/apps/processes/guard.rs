@@ -50,7 +50,7 @@ fn start() -> io::Result<ChildStdin> {
 pub fn run() -> ExitCode {
     let mut groups = HashSet::new();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
-        obey(&mut groups, &line);
+        apply(&mut groups, &line);
     }
     for group in groups {
         let _ = kill_process_group(group, Signal::KILL);
@@ -58,7 +58,7 @@ pub fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn obey(groups: &mut HashSet<Pid>, line: &str) {
+fn apply(groups: &mut HashSet<Pid>, line: &str) {
     let (sign, number) = line.split_at_checked(1).unwrap_or_default();
     let group = number.parse().ok().filter(|number| *number > 1).and_then(Pid::from_raw);
     match (sign, group) {
@@ -76,7 +76,7 @@ mod tests {
     fn only_what_still_runs_is_killed() {
         let mut groups = HashSet::new();
         for line in ["+12", "+13", "-12", "", "+", "+0", "+1", "+-5", "é", "-99"] {
-            obey(&mut groups, line);
+            apply(&mut groups, line);
         }
         assert_eq!(groups.into_iter().map(|group| group.as_raw_nonzero().get()).collect::<Vec<_>>(), [13]);
     }

@@ -106,7 +106,7 @@ impl Life {
                     if exit != Exit::Status(0) {
                         self.died(exit);
                     }
-                    start_at = self.told(what, pause);
+                    start_at = self.log_end(what, pause);
                     self.show(if pause.is_some() { Standing::Pausing } else { Standing::Ended }, |view| {
                         view.last_exit = Some(exit.to_string());
                     });
@@ -118,7 +118,7 @@ impl Life {
                         Ok(started) => running = Some(started),
                         Err(error) => {
                             let pause = policy.after(None, Duration::ZERO);
-                            start_at = self.told(format!("{} could not be started: {error}", self.who), pause);
+                            start_at = self.log_end(format!("{} could not be started: {error}", self.who), pause);
                             self.show(if pause.is_some() { Standing::Pausing } else { Standing::Ended }, |_| {});
                         }
                     }
@@ -170,7 +170,7 @@ impl Life {
     }
 
     /// Says that it has ended by itself, and what follows; returns when it is to be started again.
-    fn told(&self, what: String, pause: Option<Duration>) -> Option<Instant> {
+    fn log_end(&self, what: String, pause: Option<Duration>) -> Option<Instant> {
         let then = match pause {
             Some(pause) => format!("starting it again in {}", show_duration(pause)),
             None => "it is not started again before the application is".into(),

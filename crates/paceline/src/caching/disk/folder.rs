@@ -124,12 +124,12 @@ fn prepare(folder: &Path, size: u64, say: &Say) -> io::Result<Entries> {
         return Ok(Entries::default());
     }
     if !entries.are_ours() {
-        say("The cache on disk is of another version: it starts empty".into());
+        say("The cache on disk has the format of another version: it starts empty".into());
     } else if !entries.are_sound() {
         set_aside(folder, "its entries do not match their checksums", say)?;
         return Ok(Entries::default());
     } else if length > size {
-        say("The cache on disk is more than cache_disk allows now: it starts empty".into());
+        say("The cache on disk is larger than cache_disk allows now: it starts empty".into());
     } else {
         return Ok(entries);
     }

@@ -74,7 +74,7 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
     let answer = server.ask_patiently("POST", "/maintenance", Some(&wish), PATIENCE)?;
     if !is_for_all {
-        return print(&told(&answer));
+        return print(&summary(&answer));
     }
     let (lines, is_confirmed) = told_by_all(&answer);
     print(&lines)?;
@@ -93,7 +93,7 @@ fn page(file: &Path) -> Result<String, Failed> {
     }
 }
 
-fn told(answer: &Value) -> String {
+fn summary(answer: &Value) -> String {
     let mut lines = String::new();
     for (name, site) in answer["sites"].as_object().into_iter().flatten() {
         let name = printable(name);
@@ -209,11 +209,11 @@ mod tests {
             "shop": { "maintenance": { "allow": ["192.0.2.7", "10.0.0.0/8"] }, "trouble": "it can't be written" },
         } });
         assert_eq!(
-            told(&answer),
+            summary(&answer),
             "blog is open\nshop is closed for maintenance, but for 192.0.2.7, 10.0.0.0/8\n  it can't be written\n"
         );
         let both = json!({ "sites": { "shop": { "maintenance": null, "cluster": { "allow": [] } } } });
-        assert!(told(&both).starts_with("shop is still closed for maintenance: it is closed on all servers."));
+        assert!(summary(&both).starts_with("shop is still closed for maintenance: it is closed on all servers."));
     }
 
     #[test]

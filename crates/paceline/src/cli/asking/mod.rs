@@ -255,7 +255,7 @@ pub fn socket_of(config: &Config) -> Option<PathBuf> {
 pub fn run(question: &Question) -> ExitCode {
     let Question { server, subcommand, matches } = question;
     (subcommand.run)(server, matches).unwrap_or_else(|failed| {
-        eprintln!("paceline: {}", told(&failed, &server.socket, &server.shown));
+        eprintln!("paceline: {}", explained(&failed, &server.socket, &server.shown));
         ExitCode::FAILURE
     })
 }
@@ -272,7 +272,7 @@ fn print_answer(answer: &Value, matches: &ArgMatches, text: impl FnOnce(&Value) 
     print(&if matches.get_flag("json") { format!("{answer:#}\n") } else { text(answer) })
 }
 
-fn told(failed: &Failed, socket: &Path, shown: &str) -> String {
+fn explained(failed: &Failed, socket: &Path, shown: &str) -> String {
     match failed {
         Failed::NoServer(_) => format!(
             "no server answers at {shown}: run the command in the directory that it serves, or name its socket with --control PATH"

@@ -29,10 +29,10 @@ pub fn command() -> Command {
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer =
         server.ask_patiently("POST", "/upgrade", Some(&json!({ "wait": matches.get_flag("wait") })), PATIENCE)?;
-    print(&told(&answer))
+    print(&summary(&answer))
 }
 
-fn told(answer: &Value) -> String {
+fn summary(answer: &Value) -> String {
     match (answer["restarted"].as_str(), answer["pid"].as_i64()) {
         (Some(why), _) => format!("{why}\n"),
         (None, Some(pid)) => format!("upgraded: now serving with pid {pid}\n"),
@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn what_became_of_it() {
-        assert_eq!(told(&json!({ "upgrading": true })), "upgrade started\n");
-        assert_eq!(told(&json!({ "pid": 7 })), "upgraded: now serving with pid 7\n");
-        assert_eq!(told(&json!({ "restarted": "so" })), "so\n");
+        assert_eq!(summary(&json!({ "upgrading": true })), "upgrade started\n");
+        assert_eq!(summary(&json!({ "pid": 7 })), "upgraded: now serving with pid 7\n");
+        assert_eq!(summary(&json!({ "restarted": "so" })), "so\n");
     }
 }

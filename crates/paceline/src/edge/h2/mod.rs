@@ -84,7 +84,7 @@ where
             // A client's broken connection is its own affair.
             _ = serving.as_mut() => return,
             _ = streams.flooded.notified() => return,
-            _ = stop.told() => break,
+            _ = stop.asked_to_stop() => break,
             _ = streams.waiting.notified() => look_at = Some(Instant::now() + timeouts.write / 4),
             _ = sleep_until(look_at.unwrap_or(idle_until)), if look_at.is_some() => {
                 let now = Instant::now();

@@ -64,7 +64,7 @@ impl Store {
     /// Reads again what has changed; returns what to log. Every connection made from now on gets the new certificate.
     pub fn look(&self) -> Vec<String> {
         let mut watched = self.watched.lock();
-        let mut told = self.automatic.as_ref().map_or_else(Vec::new, |certificates| certificates.told());
+        let mut told = self.automatic.as_ref().map_or_else(Vec::new, |certificates| certificates.take_news());
         let mut changed = false;
         for one in watched.iter_mut() {
             let now = stamp(&one.pair);

@@ -90,7 +90,7 @@ impl DrainControl {
 
 impl Stop {
     /// Resolves when the server is to end.
-    pub async fn told(&mut self) {
+    pub async fn asked_to_stop(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Draining).await;
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let (mut idle, mut busy) = (stop.clone(), stop);
         let began = tokio::time::Instant::now();
         let idle = tokio::spawn(async move {
-            idle.told().await;
+            idle.asked_to_stop().await;
             let told = began.elapsed();
             idle.closing().await;
             (told, began.elapsed())

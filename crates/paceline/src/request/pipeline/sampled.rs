@@ -43,7 +43,7 @@ fn sample(head: &Parts, exchange: &Exchange) -> Option<Sample> {
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         headers: headers.collect::<Option<_>>()?,
-        user: exchange.user.as_ref().map(User::told),
+        user: exchange.user.as_ref().map(User::encoded),
     })
 }
 

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use unix_user::RunAs;
 
 use crate::{
-    apps::{app::App, found::StartableApp, generation::NotForked},
+    apps::{app::App, generation::NotForked, startable_app::StartableApp},
     caching::scheduled::RenderedPage,
     origins::shadow::{Shadow, ShadowError, ShadowSocket},
     request::{forwarded::SURROGATE_CAPABILITY, route::Site},

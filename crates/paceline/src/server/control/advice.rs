@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 
 use super::answer::{aside, wanted, whole, Body, ControlRequest, Refusal, HTML};
 use crate::{
-    apps::{app::App, found::StartableApp},
+    apps::{app::App, startable_app::StartableApp},
     config::SiteConfig,
     observe::{
         dashboard::{self, AdviceView, SiteAdvice},

@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 
 use super::answer::{aside, ControlRequest, JsonResult, Refusal};
 use crate::{
-    apps::{app::App, found::StartableApp},
+    apps::{app::App, startable_app::StartableApp},
     config::{Bind, Listening, ProxyProtocol, SiteConfig},
     observe::reservoir::{AlreadyWatched, Observation, Reservoir, RouteSamples, Sample},
     request::front::Front,

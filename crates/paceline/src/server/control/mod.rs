@@ -54,7 +54,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use self::{patient::Patient, web::Web};
 use crate::{
-    apps::found::StartableApp,
+    apps::startable_app::StartableApp,
     config::{self, AppKind, Config},
     observe::log::Name,
     request::front::Front,

@@ -67,7 +67,7 @@ async fn purge(wish: Wish, server: Arc<Front>) -> JsonResult {
     let Some(cluster) = cluster else { return Ok(json!({ "purged": purged })) };
     let time = if wait { cluster.patience() } else { SHARING_TIME };
     let outcome = tokio::time::timeout(time, outcome(shared)).await;
-    told(purged, wait, outcome.ok())
+    outcome_json(purged, wait, outcome.ok())
 }
 
 /// The outcome of the last of several purges, or of the first that could not be shared.
@@ -83,7 +83,7 @@ async fn outcome(shared: Vec<PurgeShared>) -> Outcome {
 }
 
 /// The answer. `outcome`: None if the other fronts took too long.
-fn told(purged: usize, wait: bool, outcome: Option<Outcome>) -> JsonResult {
+fn outcome_json(purged: usize, wait: bool, outcome: Option<Outcome>) -> JsonResult {
     let failed = |why: String| {
         let pages = if purged == 1 { "1 response is".to_owned() } else { format!("{purged} responses are") };
         let why = format!("{pages} purged on this front, but {why}");
@@ -302,7 +302,10 @@ mod tests {
     fn who_waits_is_told_what_has_become_of_it() {
         let confirmed = || Some(Outcome::Confirmed { fronts: 2, silent: vec!["web3 (pid 7)".into()] });
         let answer = json!({ "purged": 1, "confirmed": true, "fronts": 2, "silent": ["web3 (pid 7)"] });
-        assert_eq!((told(1, true, confirmed()), told(1, false, confirmed())), (Ok(answer.clone()), Ok(answer)));
+        assert_eq!(
+            (outcome_json(1, true, confirmed()), outcome_json(1, false, confirmed())),
+            (Ok(answer.clone()), Ok(answer))
+        );
         for (outcome, words) in [
             (Some(Outcome::Unsent("refused".into())), "can't be reached: refused"),
             (
@@ -311,13 +314,13 @@ mod tests {
             ),
             (None, "have not confirmed it in time"),
         ] {
-            let refusal = told(1, true, outcome.clone()).unwrap_err();
+            let refusal = outcome_json(1, true, outcome.clone()).unwrap_err();
             assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
             assert!(
                 refusal.why.starts_with("1 response is purged on this front") && refusal.why.contains(words),
                 "{refusal:?}"
             );
-            assert_eq!(told(1, false, outcome), Ok(json!({ "purged": 1, "confirmed": false })));
+            assert_eq!(outcome_json(1, false, outcome), Ok(json!({ "purged": 1, "confirmed": false })));
         }
     }
 

@@ -25,7 +25,7 @@ pub async fn all(front: Arc<Front>) -> JsonResult {
     let workers =
         if entries.iter().any(|entry| entry.held().is_some()) { workers(&front).await } else { HashMap::new() };
     let now = clock::now();
-    let requests: Vec<_> = entries.iter().map(|entry| told(entry, &front, &workers, now)).collect();
+    let requests: Vec<_> = entries.iter().map(|entry| entry_json(entry, &front, &workers, now)).collect();
     Ok(json!({ "requests": requests }))
 }
 
@@ -53,7 +53,7 @@ pub async fn backtrace(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let lines = tokio::time::timeout(PATIENCE, app.backtrace(worker, thread)).await.map_err(silent)?;
     // The thread may have gone on to another request meanwhile.
     let lines = lines.filter(|_| entry.held() == Some((worker, thread))).ok_or_else(gone)?;
-    let mut answer = told(&entry, &front, &workers(&front).await, clock::now());
+    let mut answer = entry_json(&entry, &front, &workers(&front).await, clock::now());
     answer["backtrace"] = lines.lines().collect::<Vec<_>>().into();
     Ok(answer)
 }
@@ -86,7 +86,7 @@ async fn workers(front: &Front) -> Workers {
     workers
 }
 
-fn told(entry: &Entry, front: &Front, workers: &Workers, now: Micros) -> Value {
+fn entry_json(entry: &Entry, front: &Front, workers: &Workers, now: Micros) -> Value {
     let site = entry.site.as_ref().map(|site| site.name.clone());
     let (step, stepped) = entry.step();
     // Who has a connection of his own has had an answer.

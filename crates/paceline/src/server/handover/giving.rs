@@ -159,7 +159,7 @@ fn give(
     socket.set_write_timeout(Some(patience)).map_err(silent)?;
     let fds: Vec<_> = estate.fds.iter().map(AsFd::as_fd).collect();
     wire::send_hello(socket, &estate.hello, &fds).map_err(silent)?;
-    let taken = match hear(socket, patience)? {
+    let taken = match receive(socket, patience)? {
         Message::Ready(taken) if taken.listeners.len() == estate.hello.listeners.len() => taken,
         Message::Failed(why) => return Err(Why::Told(why).into()),
         _ => return Err(Why::Silent.into()),
@@ -175,7 +175,7 @@ fn give(
         sent.map_err(silent)?;
     }
     let detached = if taken.disk { front.cache.detach() } else { None };
-    let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));
+    let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| receive(socket, patience));
     let why = match last {
         Ok(Message::TookOver) => return Ok(taken),
         Ok(Message::Failed(why)) => Why::Told(why),
@@ -185,7 +185,7 @@ fn give(
     Err(Failed { why, detached })
 }
 
-fn hear(socket: &UnixStream, patience: Duration) -> Result<Message, Why> {
+fn receive(socket: &UnixStream, patience: Duration) -> Result<Message, Why> {
     socket.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(|_| Why::Silent)?;
     match wire::receive(socket) {
         Ok(Some(message)) => Ok(message),

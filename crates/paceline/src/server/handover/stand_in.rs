@@ -93,7 +93,7 @@ fn stand_in(mut front: i32, fd: RawFd) -> io::Result<ExitCode> {
                 }
             });
         }
-        let mut successors = hear(fd)?;
+        let mut successors = receive(fd)?;
         signal_mask::unblock();
         loop {
             if let Some(status) = collect(front) {
@@ -115,7 +115,7 @@ fn stand_in(mut front: i32, fd: RawFd) -> io::Result<ExitCode> {
 
 /// Pids of fronts that have taken over.
 #[allow(unsafe_code)]
-fn hear(fd: RawFd) -> io::Result<mpsc::UnboundedReceiver<i32>> {
+fn receive(fd: RawFd) -> io::Result<mpsc::UnboundedReceiver<i32>> {
     if !std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists() {
         return Err(io::ErrorKind::NotFound.into());
     }

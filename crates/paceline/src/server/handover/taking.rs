@@ -24,7 +24,7 @@ pub async fn boot(
 ) -> Result<Option<Inheritance>, TakeoverError> {
     let (taking, log) = (server.clone(), server.log.clone());
     let booted = async move {
-        sites.succeed(inheritance.up()).await?;
+        sites.take_over(inheritance.up()).await?;
         let took = tokio::task::spawn_blocking(move || {
             let disk = taking.config.cache_disk.as_ref();
             let say = Arc::new(move |line| log.event(Name::Cache, line));

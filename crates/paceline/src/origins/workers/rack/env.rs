@@ -67,7 +67,7 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     if let Some(user) = facts.user {
         fields::put_pair(out, "REMOTE_USER", user.name());
         fields::put_pair(out, "AUTH_TYPE", user.auth_type());
-        fields::put_pair(out, "paceline.user", user.told());
+        fields::put_pair(out, "paceline.user", user.encoded());
     }
     if facts.may_hijack {
         fields::put_pair(out, "paceline.hijack", "1");

@@ -88,7 +88,7 @@ fn site_state(site: &Site, overview: Option<&Overview>, is_kept: impl Fn(&str) -
 
 /// The servers of the cluster, as they were seen a moment ago.
 fn cluster_state(cluster: &Cluster) -> ClusterState {
-    let (members, trouble) = cluster.glance();
+    let (members, trouble) = cluster.members_lately();
     ClusterState {
         name: cluster.name().into(),
         server: cluster.place_of_server().into(),

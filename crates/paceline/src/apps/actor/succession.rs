@@ -18,7 +18,7 @@ pub struct Succession {
 
 impl Actor {
     /// Whether nothing else goes on by which workers come and go.
-    pub(super) fn may_succeed(&self) -> bool {
+    pub(super) fn may_replace_worker(&self) -> bool {
         let reforking = matches!(self.refork, Refork::StandIn { .. } | Refork::Asked { .. });
         let calm = self.succession.is_none() && !reforking && self.next.is_none() && self.stopping.is_none();
         calm && self.current.as_ref().is_some_and(|current| {
@@ -26,7 +26,7 @@ impl Actor {
         })
     }
 
-    pub(super) async fn succeed(&mut self, leaving: WorkerId) {
+    pub(super) async fn replace_worker(&mut self, leaving: WorkerId) {
         let threads = self.context.site.threads;
         let Some(current) = &mut self.current else { return };
         let Some(index) = current.workers.get(&leaving).map(|worker| worker.index) else { return };

@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// When it is looked, and what the last reading found.
 #[derive(Default)]
-pub struct Glance {
+pub struct SizeWatch {
     next: Option<Instant>,
     read: HashMap<WorkerId, Size>,
 }
@@ -29,28 +29,28 @@ struct Size {
     own: u64,
 }
 
-impl Glance {
+impl SizeWatch {
     pub fn deadline(&self) -> Option<Instant> {
         self.next
     }
 }
 
 impl Actor {
-    /// A reading is the ground of the looks that follow.
-    pub(super) fn ground(&mut self, reading: &MemoryReading) {
+    /// Keeps the sizes of a reading: what has grown since is told by them.
+    pub(super) fn note_sizes(&mut self, reading: &MemoryReading) {
         let size = |(id, memory): &(WorkerId, crate::observe::memory_usage::Memory)| {
             (*id, Size { resident: memory.rss, own: memory.own() })
         };
-        self.glance.read = reading.workers.iter().map(size).collect();
-        self.glance.next = has_bounds(&self.context.site.limits).then(|| Instant::now() + INTERVAL);
+        self.size_watch.read = reading.workers.iter().map(size).collect();
+        self.size_watch.next = has_bounds(&self.context.site.limits).then(|| Instant::now() + INTERVAL);
     }
 
     /// Has memory read if somebody may have passed a limit since the last time.
-    pub(super) fn glance(&mut self) {
-        self.glance.next = Some(Instant::now() + INTERVAL);
+    pub(super) fn check_sizes(&mut self) {
+        self.size_watch.next = Some(Instant::now() + INTERVAL);
         let Some(current) = &self.current else { return };
         let sizes = current.workers.iter().filter_map(|(id, worker)| {
-            let read = self.glance.read.get(id)?;
+            let read = self.size_watch.read.get(id)?;
             // What it has written to of the pages it shared is not seen; it is no more than the preloader has.
             let grown = resident(worker.pid)?.saturating_sub(read.resident);
             Some((read.own, read.own + grown))
@@ -58,7 +58,7 @@ impl Actor {
         if passed(&self.context.site.limits, &sizes.collect::<Vec<_>>()) {
             self.measuring.at_once();
             // Not again before that has been read.
-            self.glance.next = None;
+            self.size_watch.next = None;
         }
     }
 }
