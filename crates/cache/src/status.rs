@@ -31,6 +31,8 @@ pub enum Reason {
     Size,
     /// It was purged while it was on its way.
     Purged,
+    /// A generation on trial has made it, and may be taken back.
+    Canary,
     /// Its page changed while it was on its way.
     Outdated,
     /// The key has lately had answers that can't be stored.
@@ -49,7 +51,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, for tables of counters.
-    pub const ALL: [Reason; 21] = {
+    pub const ALL: [Reason; 22] = {
         use Reason::*;
         [
             Method,
@@ -66,6 +68,7 @@ impl Reason {
             Incomplete,
             Size,
             Purged,
+            Canary,
             Outdated,
             Uncacheable,
             Off,
@@ -93,6 +96,7 @@ impl Reason {
             Reason::Incomplete => "incomplete",
             Reason::Size => "size",
             Reason::Purged => "purged",
+            Reason::Canary => "canary",
             Reason::Outdated => "outdated",
             Reason::Uncacheable => "uncacheable",
             Reason::Off => "off",

@@ -15,6 +15,11 @@ const LONGEST: usize = 300;
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd)]
 pub struct Moment(pub(super) u64);
 
+impl Moment {
+    /// Of a response that is never to be stored, whatever it says.
+    pub const NEVER: Moment = Moment(u64::MAX);
+}
+
 /// What a purge is for.
 #[derive(Clone, Debug)]
 pub(super) enum What {
@@ -76,6 +81,9 @@ impl Purges {
 
     /// Whether something of this URL with these tags was purged after the moment, or may have been.
     pub fn purged_since(&self, moment: Moment, url: &str, tags: &[Arc<str>]) -> bool {
+        if moment == Moment::NEVER {
+            return true;
+        }
         let since = self.count.saturating_sub(moment.0) as usize;
         since > self.recent.len() || self.recent.iter().rev().take(since).any(|what| what.means(url, tags))
     }
@@ -94,6 +102,14 @@ impl Purges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_never_to_be_stored_counts_as_purged() {
+        let mut purges = Purges::default();
+        assert!(purges.purged_since(Moment::NEVER, "/a", &[]) && !purges.purged_since(Moment(0), "/a", &[]));
+        purges.note(&What::Url("/b".into()));
+        assert!(purges.purged_since(Moment::NEVER, "/a", &[]));
+    }
 
     #[test]
     fn only_what_came_after_the_moment_counts() {

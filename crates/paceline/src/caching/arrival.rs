@@ -9,11 +9,11 @@ use cache::{
     invalidating,
     partial::ContentRange,
     status::{CacheStatus, Reason},
-    store::{Key, Moment},
+    store::Key,
     stored::Stored,
     storing::{self, storable, Storable},
     stubborn::SetCookie,
-    targeted, updating, validating, Millis,
+    targeted, updating, validating,
 };
 use http::{header, request::Parts, response, HeaderMap, Method, Response, StatusCode};
 use http_body::Body;
@@ -21,6 +21,7 @@ use http_body::Body;
 use super::{
     answer::{self, dated, StoredAnswer},
     exchanged,
+    fetch_start::FetchStart,
     flight::{Fetch, FlightGuard, FlightLead, OriginAnswer, Share},
     keeping::{Kin, StoreTask},
     lookup::CacheRequest,
@@ -31,11 +32,7 @@ use super::{
     tier::Shared,
     SiteCache,
 };
-use crate::{
-    content::body::ResponseBody,
-    exchange::Exchange,
-    support::clock::{self, Micros},
-};
+use crate::{content::body::ResponseBody, exchange::Exchange};
 
 /// A question as it was put to the origin.
 #[derive(Clone, Copy)]
@@ -50,22 +47,7 @@ struct FetchContext {
     holds: Holds,
 }
 
-/// When a question to the origin began (`wall`: the time of day); see `SiteCache::passed`.
-#[derive(Clone, Copy)]
-pub struct FetchStart {
-    request_time: u64,
-    wall: Millis,
-    began: Micros,
-    moment: Moment,
-}
-
 impl SiteCache {
-    /// Before a request is passed on.
-    pub fn begin(&self) -> FetchStart {
-        let wall = clock::unix_millis();
-        FetchStart { request_time: now(), wall, began: clock::now(), moment: self.cache.store.moment() }
-    }
-
     /// Asks the origin for all who want the same.
     pub fn lead(
         self: &Arc<Self>,
@@ -105,6 +87,7 @@ impl SiteCache {
         let less = asked.headers.len() != head.headers.len() || validated;
         let start = self.begin();
         let OriginAnswer { response, exchange } = fetch(asked, exchange).await;
+        let start = start.answered(&exchange);
         let at = exchanged(start.request_time);
         let asked_for = FetchContext { at, start, validated, less, holds: Holds::ALWAYS };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
@@ -119,8 +102,9 @@ impl SiteCache {
         mut wanted: Box<CacheRequest>,
         head: &Parts,
         response: Response<ResponseBody>,
-        start: FetchStart,
+        (start, exchange): (FetchStart, &Exchange),
     ) -> Response<ResponseBody> {
+        let start = start.answered(exchange);
         let at = exchanged(start.request_time);
         let asked = FetchContext { at, start, validated: false, less: false, holds: Holds::ALWAYS };
         let mut leading = FlightLead::new(self, None);
@@ -158,7 +142,9 @@ impl SiteCache {
         if !invalidating::is_safe(&head.method) {
             self.invalidate(wanted, head, &parts);
             // What it brings itself is newer than that.
-            asked.start.moment = self.cache.store.moment();
+            if asked.start.may_be_stored() {
+                asked.start.moment = self.cache.store.moment();
+            }
         }
         let asked = &asked;
         if let Some(response) = self.stale_if_error(wanted, head, parts.status) {
@@ -371,7 +357,10 @@ impl SiteCache {
             tags: self.tags(wanted),
             moment: asked.start.moment,
         };
-        wanted.status.stored = true;
+        wanted.status.stored = asked.start.may_be_stored();
+        if !wanted.status.stored {
+            wanted.status.reason = Some(Reason::Canary);
+        }
         match body {
             ResponseBody::Empty => {
                 self.store_whole(wanted, head, (parts, Bytes::new()), (keeping, storable), asked, leading)

@@ -72,6 +72,7 @@ impl SiteCache {
         let inserted = match self.cache.put(key, Arc::new(Entry::Response(stored)), moment, own) {
             Insertion::Stored => Ok(()),
             Insertion::TooLarge => Err(Reason::Size),
+            Insertion::Purged if moment == Moment::NEVER => Err(Reason::Canary),
             Insertion::Purged => Err(Reason::Purged),
         };
         (key, inserted)

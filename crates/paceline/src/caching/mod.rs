@@ -13,6 +13,7 @@ mod arrival;
 pub mod auto;
 mod counters;
 mod disk;
+mod fetch_start;
 mod flight;
 mod invalidation;
 mod keeping;

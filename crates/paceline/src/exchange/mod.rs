@@ -217,6 +217,8 @@ pub struct Exchange {
     pub note: Option<String>,
     /// The host of an upstream that the client says it was with.
     pub host_token: Option<String>,
+    /// A generation on trial answered, with its share of the requests.
+    pub by_canary: bool,
     /// The host that answered, where an upstream has several.
     pub upstream: Option<Arc<str>>,
     /// What the page cache did.
@@ -263,6 +265,7 @@ impl Exchange {
             fields: Vec::new(),
             note: None,
             host_token: None,
+            by_canary: false,
             upstream: None,
             cache: None,
             fragments: None,
@@ -315,6 +318,7 @@ impl Exchange {
             fields: Vec::new(),
             note: None,
             host_token: self.host_token.clone(),
+            by_canary: false,
             upstream: None,
             cache: None,
             fragments: None,
@@ -334,6 +338,7 @@ impl Exchange {
         self.counters = branch.counters;
         self.kind = branch.kind;
         self.upstream = branch.upstream;
+        self.by_canary = branch.by_canary;
         self.refused_crawler |= branch.refused_crawler;
         self.fields.extend(branch.fields);
         self.note = self.note.take().or(branch.note);

@@ -66,7 +66,7 @@ pub async fn answer(
     }
     let began = cache.begin();
     let response = origin::ask(site, head, body, exchange).await;
-    cache.passed(wanted, head, response, began).await
+    cache.passed(wanted, head, response, (began, &*exchange)).await
 }
 
 /// How the cache asks for what many want: without a body, and to the end.

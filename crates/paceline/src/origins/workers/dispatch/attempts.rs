@@ -9,7 +9,7 @@ use super::{
     comparison::End,
     conversation::{converse, Answer, Conversation, Request},
     origin::{Limits, Origin},
-    queue::{Accompanied, Again, Class, Lease, Offer, WorkerId},
+    queue::{Accompanied, Again, Class, Lease, Offer, OutcomeSlot, WorkerId},
     suspects::{Evidence, Fingerprint},
     Failure, RetryRefusal,
 };
@@ -153,6 +153,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
         self.holder = (lease.worker, lease.channel().thread);
         let held = exchange.live.hold(self.holder.0, self.holder.1, self.given);
         let noted = lease.noted.take();
+        exchange.by_canary = noted.as_ref().is_some_and(OutcomeSlot::is_canarys);
         let answer = match self.begin(lease, held, exchange) {
             Ok(conversation) => converse(conversation).await,
             Err(answer) => answer,

@@ -64,6 +64,10 @@ pub struct OutcomeSlot {
 }
 
 impl OutcomeSlot {
+    pub fn is_canarys(&self) -> bool {
+        self.canary
+    }
+
     pub fn note(&self, end: End) {
         self.comparison.note(self.canary, self.settled, self.route, end);
     }
