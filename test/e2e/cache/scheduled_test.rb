@@ -12,6 +12,7 @@ class CacheScheduledTest < Minitest::Test
   APP = <<~RUBY.freeze
     require "time"
     SALE = Time.at(Integer(ENV.fetch("SALE"))).utc
+    SAID = File.read(File.join(__dir__, "views/said"))
     HEADERS = { "content-type" => "text/plain", "cache-control" => "public, max-age=86400, stale-while-revalidate=60" }.freeze
     run ->(env) {
       path = env["PATH_INFO"]
@@ -50,6 +51,7 @@ class CacheScheduledTest < Minitest::Test
       when "/failing"
         raise "the database is away" if File.exist?(File.join(__dir__, "away"))
       when "/telling" then raise "no such customer: 4711"
+      when "/coded" then return [200, head, ["\#{SAID} \#{now < SALE ? "before" : "after"}"]]
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
       language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
@@ -57,7 +59,7 @@ class CacheScheduledTest < Minitest::Test
     }
   RUBY
 
-  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\", \"/shop\", \"/failing\"]\nat = \"%s\"\n".freeze
+  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/coded\", \"/user\", \"/shop\", \"/failing\"]\nat = \"%s\"\n".freeze
 
   def setup
     super
@@ -66,7 +68,7 @@ class CacheScheduledTest < Minitest::Test
     end
     @sale = Time.at((Time.now.to_i / 3600 + 24) * 3600).utc
     settings = format(SETTINGS, @sale.strftime("%Y-%m-%d %H:%M UTC"))
-    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first", "later" => "0")
+    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first", "later" => "0", "views/said" => "old")
     @clock = SetClock.new(@dir)
     set(-300)
   end
@@ -96,6 +98,30 @@ class CacheScheduledTest < Minitest::Test
 
   def wait_until_prepared(*paths)
     eventually("#{paths.join(", ")} to be prepared: #{pages}") { paths.all? { |path| pages[path]&.first == "ready" } }
+  end
+
+  def test_what_the_old_code_has_prepared_is_not_shown
+    start
+    assert_equal "old before", text("/coded")
+    wait_until_prepared("/coded")
+    write(@dir, "views/said" => "new")
+    out, status = command(@server, "restart", "--wait")
+    assert_equal 0, status, out
+    assert_match(/; purged 1 page: the code has changed$/, out)
+    set(0)
+    assert_equal "new after", text("/coded")
+  end
+
+  def test_what_the_old_code_has_prepared_does_not_outlive_the_server_into_new_code
+    start
+    text("/coded")
+    wait_until_prepared("/coded")
+    eventually("it to be in the file") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? { |file| File.binread(file).match?(/code \h{64}\n/) } }
+    @server.kill
+    write(@dir, "views/said" => "new")
+    start
+    set(0)
+    assert_equal "new after", text("/coded")
   end
 
   def test_pages_change_at_the_second

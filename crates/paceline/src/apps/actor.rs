@@ -11,6 +11,7 @@ mod living;
 mod look;
 mod measure;
 mod memory_limit;
+mod pages;
 mod ready_check;
 mod recovery;
 mod refork;
@@ -29,12 +30,13 @@ mod switch;
 use std::{
     os::unix::net::UnixStream,
     path::PathBuf,
-    sync::Arc,
+    sync::{atomic::AtomicU64, Arc},
     time::{Duration, Instant},
 };
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
     time::{interval, sleep_until, MissedTickBehavior},
 };
 
@@ -45,9 +47,9 @@ use super::{
     concurrency::{self, Concurrency},
     generation::{Generation, Phase},
     orders::{Order, SharedSettings, State},
+    pages::Pages,
     pool,
     processes::Processes,
-    ready_check::Page,
     reaper::{Exit, Reaper},
     worker_process::Worker,
 };
@@ -79,11 +81,10 @@ pub struct Context {
     pub log: Log,
     pub metrics: Arc<metrics::Site>,
     pub incidents: Arc<Incidents>,
-    pub popular: Popular,
+    pub pages: Pages,
+    /// How often a load of the code has taken over.
+    pub loads: Arc<AtomicU64>,
 }
-
-/// The pages of the site that are asked for most, so many at most. It may take a moment.
-pub type Popular = Arc<dyn Fn(usize) -> Vec<Page> + Send + Sync>;
 
 /// A process that lived shorter than this is replaced after a pause.
 const SHORT_LIFE: Duration = Duration::from_secs(5);
@@ -145,6 +146,8 @@ struct Actor {
     restraint: Restraint,
     size: Size,
     stopping: Option<Vec<oneshot::Sender<()>>>,
+    /// Has the kept pages of the code before purged.
+    renewing: Option<JoinHandle<()>>,
     /// When it was seen to run last.
     beat: Instant,
     /// None: each worker has one thread, or is to use all it has.
@@ -233,6 +236,7 @@ impl Actor {
             restraint: Restraint::default(),
             size,
             stopping: None,
+            renewing: None,
             beat: Instant::now(),
             concurrency,
             reporter: None,
@@ -296,6 +300,7 @@ impl Actor {
             (_, ActorEvent::PrintedAll) => self.printed_all(number).await,
             (_, ActorEvent::LookedAt(look)) => self.judge_canary(number, look).await,
             (_, ActorEvent::Rehearsed(result)) => self.rehearsed(number, result).await,
+            (_, ActorEvent::PagesRenewed(purged, settled)) => self.pages_renewed(number, purged, *settled),
             (None, ActorEvent::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
             (None, ActorEvent::Closed) => {
                 if let Some(generation) = self.generation(number) {

@@ -4,7 +4,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         Arc,
     },
     time::{Duration, Instant},
@@ -14,12 +14,13 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    actor::{self, Popular},
+    actor,
     attempts::{Cause, Outcome},
     generation::NotForked,
     memory::{self, HeapAnswers},
     orders::{Order, SharedSettings, State, Wish},
     overview::{Overview, Standing},
+    pages::Pages,
     processes::Processes,
     reaper::Reaper,
 };
@@ -55,6 +56,8 @@ pub struct App {
     /// Requests that reach it, while a doctor watches.
     pub reservoir: Arc<Reservoir>,
     state: watch::Receiver<State>,
+    /// How often a load of the code has taken over.
+    loads: Arc<AtomicU64>,
     orders: mpsc::UnboundedSender<Order>,
     /// tmp/always_restart.txt is there.
     always: AtomicBool,
@@ -72,7 +75,7 @@ impl App {
         log: Log,
         metrics: Arc<metrics::Site>,
         incidents: Arc<Incidents>,
-        popular: Popular,
+        pages: Pages,
     ) -> Arc<App> {
         let threads = StreamThreads { threads: site.threads, spare: site.stream_threads };
         // One that has started this server holds the application already.
@@ -84,7 +87,7 @@ impl App {
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
         let processes = Arc::new(Processes::new(&site, &reaper, &log, &incidents));
-        let settings = shared(&site);
+        let (settings, loads) = (shared(&site), Arc::<AtomicU64>::default());
         let app = App {
             site: site.clone(),
             settings: settings.clone(),
@@ -94,6 +97,7 @@ impl App {
             processes: processes.clone(),
             reservoir: Arc::default(),
             state,
+            loads: loads.clone(),
             orders,
             always: AtomicBool::new(false),
             outdated: AtomicBool::new(false),
@@ -111,7 +115,8 @@ impl App {
             log,
             metrics,
             incidents,
-            popular,
+            pages,
+            loads,
         };
         tokio::spawn(actor::run(context, receiver));
         Arc::new(app)
@@ -135,6 +140,7 @@ impl App {
             processes: Arc::default(),
             reservoir: Arc::default(),
             state,
+            loads: Arc::default(),
             orders,
             always,
             outdated: AtomicBool::new(false),
@@ -177,6 +183,11 @@ impl App {
         let (answer, asked) = oneshot::channel();
         self.order(Order::Shadow(path, answer));
         asked.await.unwrap_or(Err(NotForked::NotRunning))
+    }
+
+    /// How often a load of the code has taken over: what was copied before may be of other code.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(Relaxed)
     }
 
     /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended.

@@ -66,6 +66,8 @@ struct Attempt {
     number: u64,
     /// A generation that was begun after it was asked for is under way.
     begun: bool,
+    /// That generation serves, and what is told of it is not known yet.
+    settles: bool,
     outcome: Option<Outcome>,
     waiting: Option<oneshot::Sender<Outcome>>,
 }
@@ -81,7 +83,7 @@ impl Attempts {
     /// One more is asked for. `waiting`: hears of its end.
     pub fn open(&mut self, waiting: Option<oneshot::Sender<Outcome>>) -> u64 {
         self.last += 1;
-        let attempt = Attempt { number: self.last, begun: false, outcome: None, waiting };
+        let attempt = Attempt { number: self.last, begun: false, settles: false, outcome: None, waiting };
         self.recent.push_back(attempt);
         while self.recent.len() > REMEMBERED && self.recent.front().is_some_and(|oldest| oldest.outcome.is_some()) {
             self.recent.pop_front();
@@ -101,20 +103,32 @@ impl Attempts {
 
     /// The generation that was under way has come to its end as a restart.
     pub fn end(&mut self, outcome: &Outcome) {
-        for attempt in self.recent.iter_mut().filter(|attempt| attempt.begun && attempt.outcome.is_none()) {
-            attempt.end(outcome);
-        }
+        let is_ended = |attempt: &&mut Attempt| attempt.begun && !attempt.settles && attempt.outcome.is_none();
+        self.recent.iter_mut().filter(is_ended).for_each(|attempt| attempt.end(outcome));
+    }
+
+    /// The generation that was under way has come to its end as a restart; what is told of it is told with `end_one`, to these.
+    pub fn settle(&mut self) -> Vec<u64> {
+        let settles = |attempt: &&mut Attempt| attempt.begun && !attempt.settles && attempt.outcome.is_none();
+        let settling = self.recent.iter_mut().filter(settles);
+        settling
+            .map(|attempt| {
+                attempt.settles = true;
+                attempt.number
+            })
+            .collect()
     }
 
     /// All that have not ended, begun or not: nothing will come of them.
     pub fn end_all(&mut self, outcome: &Outcome) {
-        self.begin();
-        self.end(outcome);
+        let open = self.recent.iter_mut().filter(|attempt| attempt.outcome.is_none());
+        open.for_each(|attempt| attempt.end(outcome));
     }
 
     /// This one has ended.
     pub fn end_one(&mut self, number: u64, outcome: &Outcome) {
-        if let Some(attempt) = self.recent.iter_mut().find(|attempt| attempt.number == number) {
+        let is_open = |attempt: &&mut Attempt| attempt.number == number && attempt.outcome.is_none();
+        if let Some(attempt) = self.recent.iter_mut().find(is_open) {
             attempt.end(outcome);
         }
     }
@@ -170,6 +184,27 @@ mod tests {
             (Some(Some("serves")), Some(Some("rolled-back")))
         );
         assert!(attempts.under_way() == 0 && attempts.outcome(9).is_none());
+    }
+
+    /// What is told of the first is not known yet when the second, which fails, has ended.
+    #[test]
+    fn each_is_told_of_its_own_generation() {
+        let mut attempts = Attempts::default();
+        let first = attempts.open(None);
+        attempts.begin();
+        assert_eq!(attempts.settle(), [first]);
+        let second = attempts.open(None);
+        attempts.begin();
+        attempts.end(&refused("no"));
+        assert_eq!((word(&attempts, first), word(&attempts, second)), (Some(None), Some(Some("refused"))));
+        attempts.end_one(first, &Outcome::Serves { generation: 2, text: "ready".into() });
+        attempts.end_one(first, &refused("late"));
+        assert_eq!((word(&attempts, first), attempts.settle()), (Some(Some("serves")), Vec::new()));
+        let third = attempts.open(None);
+        attempts.begin();
+        attempts.settle();
+        attempts.end_all(&refused("stopped"));
+        assert_eq!(word(&attempts, third), Some(Some("refused")));
     }
 
     #[test]

@@ -2,7 +2,11 @@
 
 use std::{os::fd::OwnedFd, time::Duration};
 
-use super::{canary::LastLook, reaper::Exit};
+use super::{
+    canary::LastLook,
+    pages::{Purged, Settled},
+    reaper::Exit,
+};
 use crate::{
     observe::memory_usage::{Machine, Memory},
     origins::workers::{dispatch::queue::WorkerId, protocol::frame::Raw},
@@ -35,6 +39,8 @@ pub enum ActorEvent {
     LookedAt(LastLook),
     /// It has been asked whether it is ready.
     Rehearsed(Result<Rehearsal, Failure>),
+    /// The kept pages are what they are to be with the code that it has loaded.
+    PagesRenewed(Purged, Box<Settled>),
 }
 
 /// What was read of the memory of all processes.

@@ -17,6 +17,7 @@ use super::{
     events::{ActorEvent, Event},
     limits,
     output::read_lines,
+    pages::Digest,
     reaper::Exit,
     spawn::{environment_digest, PreloaderProcess},
     startable_app::StartableApp,
@@ -116,6 +117,8 @@ pub struct Generation {
     pub rollback: bool,
     /// The settings that it was started with.
     pub settings: Arc<SiteConfig>,
+    /// Of its code, once it is known or it is known that it will not be.
+    pub digest: Option<Digest>,
 }
 
 /// A worker that has become a preloader.
@@ -179,6 +182,7 @@ impl Generation {
             keep: None,
             rollback: false,
             settings,
+            digest: None,
         };
         if let Some((_, stdout, stderr)) = process {
             for pipe in [stdout, stderr] {
@@ -307,6 +311,8 @@ impl Generation {
         self.deadline = self.began + start_timeout;
         self.keep = None;
         self.rollback = true;
+        // Its files may be others by now.
+        self.digest.get_or_insert_with(|| Err("it was not compared in time".into()));
         self.workers.values_mut().for_each(|worker| worker.replaced = true);
     }
 

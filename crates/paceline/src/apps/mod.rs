@@ -16,6 +16,7 @@ pub mod memory;
 pub mod orders;
 pub mod output;
 pub mod overview;
+pub mod pages;
 mod pool;
 pub mod processes;
 pub mod ready_check;

@@ -235,13 +235,14 @@ pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsSt
 }
 
 /// Differ with each start of a server, and say nothing about its applications.
-const OF_ONE_START: [&str; 13] = [
+const OF_ONE_START: [&str; 14] = [
     "_",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
     "MAINPID",
     "MANAGERPID",
     "OLDPWD",
+    "PWD",
     "SHLVL",
     "SSH_CLIENT",
     "SSH_CONNECTION",
@@ -284,8 +285,12 @@ mod tests {
             assert_ne!(digest(other), first, "{other:?}");
         }
         assert_ne!(digest(&[("SHOP", "a"), ("THEME", "")]), first);
-        let of_one_start =
-            [("PACELINE_AUTO_CACHE", "tmp/paceline-journal-7.sock"), ("INVOCATION_ID", "7"), ("SHOP", "a")];
+        let of_one_start = [
+            ("PACELINE_AUTO_CACHE", "tmp/paceline-journal-7.sock"),
+            ("INVOCATION_ID", "7"),
+            ("PWD", "/srv"),
+            ("SHOP", "a"),
+        ];
         assert_eq!(digest(&of_one_start), first);
         assert!(!first.contains("SHOP"));
     }

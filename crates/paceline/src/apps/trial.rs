@@ -8,6 +8,7 @@ use tokio::{runtime::Runtime, sync::oneshot};
 use super::{
     app::App,
     orders::{Order, State},
+    pages::NoPages,
     reaper::Reaper,
 };
 use crate::{
@@ -39,11 +40,10 @@ impl Trial {
 
     /// Starts the site's app with one worker and nothing beside it. Err: the report of the start that failed.
     pub fn start(&self, site: &SiteConfig, reader: Option<RubyProcess>) -> Result<(), Arc<StartupReport>> {
-        let site = SiteConfig { workers: 1, processes: Vec::new(), ..site.clone() };
+        let site = SiteConfig { workers: 1, processes: Vec::new(), cache: None, ..site.clone() };
         self.runtime.block_on(async {
             let (log, incidents) = (self.log.clone(), Incidents::forgetful());
-            let no_pages = Arc::new(|_| Vec::new());
-            let app = App::new(site, reader, self.reaper.clone(), log, Arc::default(), incidents, no_pages);
+            let app = App::new(site, reader, self.reaper.clone(), log, Arc::default(), incidents, Arc::new(NoPages));
             app.order(Order::Start);
             app.started().await;
             let state = app.state();

@@ -6,11 +6,12 @@
 //! (one question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what
 //! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `scheduled` (pages that change at a known time), `auto` (pages that are known by what they were made of), `counters`, `succession` (what another
-//! process takes over), `sharing` (what other machines' fronts hear of), `tier` (pages that they share).
+//! process takes over), `release` and `code` (what another load of the application takes over), `sharing` (what other machines' fronts hear of), `tier` (pages that they share).
 
 mod answer;
 mod arrival;
 pub mod auto;
+pub mod code;
 mod counters;
 mod disk;
 mod fetch_start;
@@ -21,6 +22,7 @@ mod lookup;
 mod partition;
 mod recalling;
 mod recode;
+mod release;
 pub mod scheduled;
 mod sessions;
 mod sharing;
@@ -61,6 +63,7 @@ pub use counters::{Counters, MissedPath};
 pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, OriginAnswer};
 pub use lookup::{CacheRequest, Lookup};
+pub use release::{Codes, MadeBy, OnRestart};
 pub use sharing::{Publication, PurgeShared, SHARING_TIME};
 pub use streaming::SharedReader;
 pub use succession::{Relay, RelayedPurge};
@@ -90,6 +93,8 @@ pub struct Cache {
     no_url: Arc<str>,
     /// What is prepared for a time to come.
     changes: scheduled::Changes,
+    /// Which code has made what is kept.
+    releases: release::Releases,
 }
 
 /// How a site caches.
@@ -109,6 +114,7 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Pages that change at a known time.
     pub scheduled: Vec<::scheduled::rule::Rule>,
+    pub on_restart: OnRestart,
 }
 
 #[cfg(test)]
@@ -123,6 +129,7 @@ impl SiteCache {
             recode: true,
             rules: Vec::new(),
             scheduled,
+            on_restart: OnRestart::Changed,
         };
         let log = Log::open(&crate::observe::log::LogConfig::nowhere()).unwrap();
         Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, log))
@@ -153,6 +160,7 @@ impl Cache {
     pub fn with_disk(budget: u64, disk: Disk) -> io::Result<Arc<Cache>> {
         let cache = Arc::new(Cache::succeeding(budget, disk.secret()));
         cache.attach_any(disk)?;
+        cache.recall_codes();
         Ok(cache)
     }
 
@@ -172,6 +180,7 @@ impl Cache {
             tidied: AtomicU64::new(0),
             no_url: "".into(),
             changes: scheduled::Changes::default(),
+            releases: release::Releases::default(),
         }
     }
 
@@ -222,9 +231,7 @@ impl Cache {
     /// Purges, and returns what becomes of it on other fronts, if there are any.
     pub fn purge_everywhere(&self, what: &Purge, how: How) -> (usize, Option<PurgeShared>) {
         let (count, Purging { on_disk, shared }) = self.purge_soon(what, how);
-        // Most are in both.
-        let on_disk = on_disk.and_then(|purged| purged.blocking_recv().ok()).unwrap_or(0) as usize;
-        (count.max(on_disk), shared)
+        (met(count, on_disk), shared)
     }
 
     /// Purges without waiting: nothing of it is given here any more.
@@ -236,8 +243,8 @@ impl Cache {
     }
 
     /// Drops what this server keeps of the authorities ("host:port") that are meant, in memory and on disk; other fronts
-    /// keep theirs. It waits for the disk: call it where that may be.
-    pub fn drop_origins(&self, is_meant: impl Fn(&str) -> bool) {
+    /// keep theirs. How many there were. It waits for the disk: call it where that may be.
+    pub fn drop_origins(&self, is_meant: impl Fn(&str) -> bool) -> usize {
         // A page that is under way may be the first of its origin.
         self.store.refuse_earlier();
         let mut origins = self.disk().map(|disk| disk.origins()).unwrap_or_default();
@@ -248,14 +255,14 @@ impl Cache {
             }
         });
         let is_meant = |origin: &String| origin.split_once("://").is_some_and(|(_, authority)| is_meant(authority));
-        for origin in origins.into_iter().filter(is_meant) {
+        let dropped = origins.into_iter().filter(is_meant).map(|origin| {
             let what = Purge::Prefix(format!("{origin}/"));
             self.relayed(|| RelayedPurge(what.clone(), How::Drop));
-            if let Some(purged) = self.purge_here(&what, How::Drop).1 {
-                // A thread that is gone purges nothing; it has said why.
-                let _ = purged.blocking_recv();
-            }
-        }
+            self.purge_here(&what, How::Drop)
+        });
+        // All of it is gone from memory before the disk is waited for.
+        let dropped: Vec<_> = dropped.collect();
+        dropped.into_iter().map(|(count, on_disk)| met(count, on_disk)).sum()
     }
 
     fn purge_here(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {
@@ -273,6 +280,13 @@ impl Cache {
             Purge::All => self.store.purge_all(how),
         })
     }
+}
+
+/// How many a purge has met: most are both in memory and on disk, for which it waits. A thread that is gone purges nothing; it has
+/// said why.
+fn met(count: usize, on_disk: Option<disk::PurgeDone>) -> usize {
+    let on_disk = on_disk.and_then(|purged| purged.blocking_recv().ok()).unwrap_or(0) as usize;
+    count.max(on_disk)
 }
 
 /// A purge that is under way: it is done in memory.

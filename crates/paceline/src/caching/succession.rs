@@ -91,6 +91,8 @@ impl Cache {
     pub fn attach_again(&self, disk: Disk, detached: Moment) -> io::Result<()> {
         let purged = detached != self.store.moment();
         self.attach(disk)?;
+        // The other process may have said otherwise.
+        self.write_codes();
         if purged {
             // Also in memory: a page may have been recalled from there before its disk has heard of it.
             drop(self.purge_here(&Purge::All, How::Drop));

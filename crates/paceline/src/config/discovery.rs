@@ -262,7 +262,7 @@ mod tests {
             }
         }
         // They count together with another setting, or are the same in a folder.
-        let together = ["on_demand", "crawlers_pages", "crawlers_verified", "crawlers_stale"];
+        let together = ["on_demand", "purge_on_restart", "crawlers_pages", "crawlers_verified", "crawlers_stale"];
         assert_eq!(without_effect, together);
     }
 

@@ -6,9 +6,16 @@ use super::{
     option_checks::exact_host,
     value::Kind,
 };
+use crate::caching::OnRestart;
 
 #[rustfmt::skip]
 pub static CACHE_OPTIONS: &[Opt] = &[
+    Opt::new(Site, CACHE, "purge_on_restart", Kind::Enum(OnRestart::WORDS),
+        "Purge the site's stored pages when another generation takes over (a restart, a deployment, a rollback): `changed` if its code is other code (files of code, \
+        templates and configuration, bundle, environment, Ruby), `always`, or `off`. With `changed` a restart of the same code leaves the cache warm. Pages that the old \
+        code still makes at that moment, and those of a canary, are not stored. See docs/caching.md.").fixed("changed").flag("purge-on-restart")
+        .risk("After a purge the application makes each page once more. With `off`, pages of the old code are shown until they expire. A folder outside the root that \
+        the application names by its path is not compared."),
     Opt::new(Site, CACHE, "esi", Kind::Bool,
         "Assemble a page from fragments (ESI 1.0) if its response asks for it with Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`. Fragments are \
         fetched in parallel, and each is cached by its own rules. See docs/esi.md.").fixed("true").flag("esi"),

@@ -259,6 +259,11 @@ fn page_cache(view: &View) -> caching::Settings {
         recode: view.bool("compress"),
         rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
         scheduled: view.list("scheduled").iter().filter_map(|rule| scheduled_rule::parse(rule).ok()).collect(),
+        on_restart: match live_reload::is_on(view) {
+            // It purges by itself, whenever a file changes.
+            true => caching::OnRestart::Off,
+            false => caching::OnRestart::named(&view.text("purge_on_restart").unwrap_or_default()),
+        },
     }
 }
 

@@ -21,6 +21,7 @@ mod rolling;
 pub mod scheduling;
 mod sign_on;
 mod signals;
+mod site_pages;
 mod site_thread;
 mod sites;
 pub mod sso_check;

@@ -15,17 +15,18 @@ use super::{
     journals::Journals,
     live_reload::{self, WatchedFiles},
     outbound::Outbound,
-    passwords, popular, sign_on,
+    passwords, sign_on,
+    site_pages::KeptPages,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
     watched::FolderWatch,
     TakeoverError,
 };
 use crate::{
     apps::{
-        actor::Popular,
         app::App,
         attempts::{Cause, Outcome},
         orders::{Order, State, Wish},
+        pages::Pages,
         reaper::Reaper,
         worker_process::Grace,
     },
@@ -266,7 +267,7 @@ impl Sites {
                 self.server.log.clone(),
                 metrics.clone(),
                 self.server.incidents.clone(),
-                self.popular(&site.name),
+                self.pages(&site),
             );
             if let Some(auto_cache) = &auto_cache {
                 app.order(Order::Report(Reporter::new(auto_cache.clone())));
@@ -312,9 +313,8 @@ impl Sites {
         site
     }
 
-    fn popular(&self, site: &str) -> Popular {
-        let (server, site) = (Arc::downgrade(&self.server), site.to_owned());
-        Arc::new(move |most| popular::of_site(&server, &site, most))
+    fn pages(&self, site: &SiteConfig) -> Pages {
+        Arc::new(KeptPages::of(&self.server, site))
     }
 
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {

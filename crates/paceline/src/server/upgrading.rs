@@ -65,6 +65,7 @@ impl Upgrading {
             cluster: having.server.cluster.as_ref().and_then(|cluster| cluster.place()),
             disk: having.server.cache.disk().and(having.server.config.cache_disk.as_ref()).map(|disk| disk.dir.clone()),
             up: having.sites.up(),
+            codes: having.server.cache.codes(),
             ..Hello::default()
         };
         if let (Ok(fds), Some((path, fd, made_folder))) = (&mut fds, having.control.handed()) {

@@ -44,13 +44,14 @@ impl Actor {
             worker.early.drain(..).for_each(|channel| queue.add(*id, channel));
         }
         next.rehearsal = Some(queue.clone());
-        let (events, popular) = (self.events.clone(), self.context.popular.clone());
+        let (events, kept) = (self.events.clone(), self.context.pages.clone());
         tokio::spawn(async move {
             let checked = ready_check::check(&queue, &site).await;
             let result = match checked {
                 Ok(asked) => {
                     let most = site.warm_requests;
-                    let pages = tokio::task::spawn_blocking(move || if most == 0 { Vec::new() } else { popular(most) });
+                    let pages =
+                        tokio::task::spawn_blocking(move || if most == 0 { Vec::new() } else { kept.popular(most) });
                     let warmed = ready_check::warm(&queue, &pages.await.unwrap_or_default()).await;
                     Ok(Rehearsal { asked: asked.map(|(path, status)| (path, status.as_u16())), warmed })
                 }

@@ -57,6 +57,9 @@ impl Actor {
         // A mold has loaded nothing anew.
         let run_as = generation.run_as.clone();
         let release = (!reforked).then(|| Release { root: generation.release.clone(), run_as });
+        if reforked {
+            generation.digest = self.current.as_ref().and_then(|old| old.digest.clone());
+        }
         let old = self.current.replace(generation);
         self.context.state.send_replace(State::Ready);
         release.iter().for_each(|release| self.context.processes.took_over(release));
@@ -64,7 +67,11 @@ impl Actor {
             self.succeeded(old, rollback, reforked).await;
         }
         // Only now nothing more is given to the old one.
-        self.attempts.end(&Outcome::Serves { generation: number, text });
+        let outcome = Outcome::Serves { generation: number, text };
+        match reforked {
+            true => self.attempts.end(&outcome),
+            false => self.renew_pages(outcome),
+        }
         self.drain_surplus().await;
         self.once_more().await;
     }

@@ -5,10 +5,9 @@
 //! Reading order: `observing` (an answer on its way to the client), `request_parts` and `request_fields` (what its request had), here (the thread),
 //! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
 //! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is
-//! remembered of those that differed), `code` and `proven_routes` (what is remembered of those that were right), `sqlite_files`
+//! remembered of those that differed), `proven_routes` (what is remembered of those that were right; with which code, says `super::code`), `sqlite_files`
 //! (whether others have written).
 
-mod code;
 mod file_marks;
 mod journal;
 #[cfg(test)]
@@ -44,14 +43,6 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, Semaphore};
 
-pub use self::{
-    code::Load,
-    journal::serve,
-    proven_routes::Memory,
-    roster::{Living, Process, Reporter, Stage},
-    serving::{AutoHit, NoPage},
-    trust::{is_journal, NAME},
-};
 use self::{
     file_marks::{AskedFiles, FileMarks},
     off_routes::OffRoutes,
@@ -61,7 +52,16 @@ use self::{
     sqlite_files::SqliteFiles,
     trust::Trust,
 };
+pub use self::{
+    journal::serve,
+    proven_routes::Memory,
+    roster::{Living, Process, Reporter, Stage},
+    serving::{AutoHit, NoPage},
+    trust::{is_journal, NAME},
+};
+pub use crate::caching::code::Load;
 use crate::{
+    caching::code,
     exchange::RecordSlot,
     support::{account_share::AccountShare, clock, site_files::SiteFiles},
 };
@@ -409,7 +409,7 @@ impl AutoCache {
         let Some(load) = self.trust.load_of(&release) else { return };
         let run_as = self.proven.lock().memory.as_ref().map(|memory| memory.run_as.clone());
         let Some(run_as) = run_as else { return };
-        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &run_as));
+        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &run_as).ok());
         let mut proven = self.proven.lock();
         if self.with(|watch| watch.release() != Some(&release)) {
             return;

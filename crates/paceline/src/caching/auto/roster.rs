@@ -14,7 +14,7 @@ use rustix::{
     process::{pidfd_open, Pid, PidfdFlags},
 };
 
-use super::{code::Load, AutoCache};
+use super::{AutoCache, Load};
 
 /// How far a process has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,12 +16,14 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    code::{is_each_own, Load},
     file_marks::FRESH,
     roster::{Living, Process, Roster},
-    AutoCache,
+    AutoCache, Load,
 };
-use crate::support::clock::{self, Micros};
+use crate::{
+    caching::code::is_each_own,
+    support::clock::{self, Micros},
+};
 
 /// How often the thread that reads what is told shows that it does.
 pub const BEAT: Duration = Duration::from_millis(50);

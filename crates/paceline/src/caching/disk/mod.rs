@@ -174,6 +174,11 @@ impl Disk {
         }
     }
 
+    /// Where its files are.
+    pub fn folder(&self) -> Option<&Path> {
+        self.path.parent()
+    }
+
     /// What keys are made with, so that they are the same as before.
     pub fn secret(&self) -> [u64; 2] {
         self.environment.secret()

@@ -155,7 +155,7 @@ pub struct Changes {
     wake: RwLock<Option<Arc<Wake>>>,
     /// A purge has dropped something that was prepared.
     is_purged: AtomicBool,
-    /// Something that was prepared is not good any more.
+    /// Something that was prepared is not good any more, or its file has to say otherwise of it.
     pub(super) is_dropped: AtomicBool,
     /// A page was asked for that was not known, or that now changes at another time.
     pub(super) is_met: AtomicBool,
@@ -171,6 +171,12 @@ impl Changes {
         if let Some(wake) = &*self.wake.read() {
             wake.wake();
         }
+    }
+
+    /// The files of what is prepared are to be written once more.
+    pub fn save(&self) {
+        self.is_dropped.store(true, Relaxed);
+        self.wake();
     }
 
     /// Whether a purge has met something since the last call.

@@ -141,6 +141,11 @@ impl Inheritance {
         Ok(cache)
     }
 
+    /// The code that has made what is taken of a site's pages, if it is known.
+    pub fn code_of(&self, site: &str) -> Option<String> {
+        self.hello.codes.get(site).cloned().flatten()
+    }
+
     /// Tells that the applications are up, takes what the cache holds, and opens its disk. Returns when the old front
     /// has nothing more to give. It waits: call it where that may be.
     pub fn take(&mut self, cache: &Arc<Cache>, disk: Option<&CacheDisk>, say: Say) -> Result<u64, TakeoverError> {

@@ -5,14 +5,35 @@ use std::sync::Arc;
 
 use super::Inheritance;
 use crate::{
+    apps::pages::SitePages,
+    caching::OnRestart,
     observe::log::Name,
     request::front::Front,
     server::{
         signals::{SignalCommand, Signals},
+        site_pages::KeptPages,
         sites::Sites,
         TakeoverError,
     },
 };
+
+/// Pages that come from the old front may be of code from before the one that was loaded here.
+fn drop_of_other_code(inheritance: &Inheritance, server: &Arc<Front>) {
+    for site in server.routes().all().iter() {
+        let Some(cache) = site.cache.as_ref().filter(|_| site.app.is_some()) else { continue };
+        let code = inheritance.code_of(&site.config.name);
+        let may_stay = || server.cache.take_code(&site.config.name, code);
+        if cache.settings.on_restart != OnRestart::Off && !may_stay() {
+            let count = KeptPages::of(server, &site.config).purge();
+            if count > 0 {
+                let text =
+                    format!("{}: purged {count} of the pages taken over: other code made them", site.config.name);
+                server.log.of(&site.config.name).event(Name::Cache, text);
+            }
+        }
+    }
+    server.cache.write_codes();
+}
 
 /// Boots beside the old front until that one lets us serve. Ok(None): told to stop meanwhile. Err: the old one goes on,
 /// and why.
@@ -29,6 +50,7 @@ pub async fn boot(
             let disk = taking.config.cache_disk.as_ref();
             let say = Arc::new(move |line| log.event(Name::Cache, line));
             let kept = inheritance.take(&taking.cache, disk, say)?;
+            drop_of_other_code(&inheritance, &taking);
             Ok::<_, TakeoverError>((inheritance, kept))
         });
         took.await.map_err(|_| TakeoverError::Panicked)?

@@ -18,7 +18,7 @@ use rustix::net::{
 };
 use serde_json::{json, Value};
 
-use crate::caching::Purge;
+use crate::caching::{Codes, Purge};
 
 /// Another number: another language. Two that don't speak the same don't take over from each other.
 const VERSION: u64 = 1;
@@ -59,6 +59,8 @@ pub struct Hello {
     pub cluster: Option<String>,
     /// Sites whose applications are up.
     pub up: Vec<String>,
+    /// Which code has made what the cache keeps.
+    pub codes: Codes,
 }
 
 /// What the new front makes use of.
@@ -190,6 +192,7 @@ fn encoded(message: &Message) -> (u8, Vec<u8>) {
                 "disk": hello.disk,
                 "cluster": hello.cluster,
                 "up": hello.up,
+                "codes": hello.codes,
             })),
         ),
         Message::Ready(taken) => (
@@ -241,6 +244,8 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
                 disk: path(&hello["disk"]),
                 cluster: hello["cluster"].as_str().map(str::to_owned),
                 up: words(&hello["up"])?,
+                // An older front does not say it.
+                codes: serde_json::from_value(hello["codes"].clone()).unwrap_or_default(),
             })
         }
         kind::READY => {
@@ -294,6 +299,7 @@ mod tests {
             disk: None,
             cluster: Some("shop 57-9f3c".into()),
             up: vec!["shop".into()],
+            codes: Codes::from([("shop".into(), Some("5e".into())), ("blog".into(), None)]),
         };
         let file = std::fs::File::open("/dev/null").unwrap();
         send_hello(&ours, &hello, &[file.as_fd(), ours.as_fd()]).unwrap();

@@ -18,7 +18,7 @@ use scheduled::{
 use crate::{
     caching::{
         scheduled::{Held, PageRecord, PreparedPage, FORMAT},
-        SiteCache,
+        OnRestart, SiteCache,
     },
     config::SiteConfig,
     support::{private_file, state_folder},
@@ -29,19 +29,26 @@ const MAX: u64 = 256 << 20;
 /// How long after its time a prepared page is taken up by a server that was not there then.
 const LATE: Millis = 3_600_000;
 
+/// Before the digest of the code that has rendered the pages.
+const CODE: &[u8] = b"code ";
+
 /// The file of a site.
-pub struct KeepingFile(PathBuf);
+pub struct KeepingFile {
+    path: PathBuf,
+    /// Its name.
+    site: String,
+}
 
 impl KeepingFile {
     /// None: the server's account has no state folder.
     pub fn of(site: &SiteConfig) -> Option<KeepingFile> {
         let root = checksum(&[site.root.as_os_str().as_encoded_bytes()]);
         let name = format!("scheduled-{}-{root:016x}", state_folder::file_name(&site.name));
-        Some(KeepingFile(state_folder::path()?.join(name)))
+        Some(KeepingFile { path: state_folder::path()?.join(name), site: site.name.clone() })
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
@@ -50,16 +57,17 @@ pub fn save(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) -> io::Res
     let times: Vec<Millis> = cache.schedule().plans.lock().keys().copied().filter(|at| *at > wall).collect();
     let prepared: Vec<Arc<PreparedPage>> = times.into_iter().flat_map(|at| cache.prepared_at(at)).collect();
     if prepared.is_empty() {
-        return match fs::remove_file(&file.0) {
+        return match fs::remove_file(&file.path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
     }
-    private_file::replace(&file.0, &written(&prepared)?)
+    let code = cache.cache().code_of(&file.site);
+    private_file::replace(&file.path, &written(&prepared, code.as_deref())?)
 }
 
-fn written(prepared: &[Arc<PreparedPage>]) -> io::Result<Vec<u8>> {
-    let mut bytes = FORMAT.to_vec();
+fn written(prepared: &[Arc<PreparedPage>], code: Option<&str>) -> io::Result<Vec<u8>> {
+    let mut bytes = [FORMAT, CODE, code.unwrap_or_default().as_bytes(), b"\n"].concat();
     for page in prepared {
         let record = PageRecord::encode(page)?;
         // What finds no room is rendered when it is asked for, as without the file.
@@ -73,8 +81,17 @@ fn written(prepared: &[Arc<PreparedPage>]) -> io::Result<Vec<u8>> {
 
 /// Takes up what was prepared before this server began.
 pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
-    let Ok(bytes) = private_file::read(&file.0, MAX) else { return };
-    for record in records(&bytes) {
+    let Ok(bytes) = private_file::read(&file.path, MAX) else { return };
+    let (code, records) = records(&bytes);
+    let is_its_own = match cache.settings.on_restart {
+        OnRestart::Off => true,
+        OnRestart::Changed => code.is_some_and(|code| cache.cache().is_made_by(&file.site, code)),
+        OnRestart::Always => false,
+    };
+    if !is_its_own {
+        return;
+    }
+    for record in records {
         let PageRecord { at, url, by_proxies, request, rendered, announced } = record;
         if wall.saturating_sub(at) > LATE {
             continue;
@@ -95,15 +112,19 @@ pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
     }
 }
 
-/// The records that are whole, up to the first one that is not.
-fn records(bytes: &[u8]) -> Vec<PageRecord> {
+/// The digest of the code, if it was known, and the records that are whole, up to the first one that is not.
+fn records(bytes: &[u8]) -> (Option<&str>, Vec<PageRecord>) {
     let mut found = Vec::new();
-    let Some(mut rest) = bytes.strip_prefix(FORMAT) else { return found };
+    let rest = bytes.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(CODE));
+    let Some(rest) = rest else { return (None, found) };
+    let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return (None, found) };
+    let code = std::str::from_utf8(&rest[..end]).ok().filter(|code| !code.is_empty());
+    let mut rest = &rest[end + 1..];
     while let Some((record, after)) = PageRecord::decode(rest) {
         found.push(record);
         rest = after;
     }
-    found
+    (code, found)
 }
 
 #[cfg(test)]
@@ -116,8 +137,21 @@ mod tests {
     const T: Millis = 1_795_780_800_000;
 
     fn site() -> Arc<SiteCache> {
+        of_code(of_no_code_yet(), "one")
+    }
+
+    fn of_no_code_yet() -> Arc<SiteCache> {
         let rule = Rule::new(vec!["/sales/*".into()], "2026-11-27 12:00 UTC", 600_000).unwrap();
         SiteCache::of_test(vec![rule])
+    }
+
+    fn of_code(site: Arc<SiteCache>, code: &str) -> Arc<SiteCache> {
+        site.cache().note_code("shop", Some(code.into()));
+        site
+    }
+
+    fn file_in(folder: &Folder) -> KeepingFile {
+        KeepingFile { path: folder.0.join("state/scheduled-shop"), site: "shop".into() }
     }
 
     fn prepare(site: &Arc<SiteCache>, path: &str, body: &'static str) {
@@ -139,7 +173,7 @@ mod tests {
     #[test]
     fn the_times_that_prepared_pages_say_are_known_again() {
         let folder = Folder::with(&[]);
-        let file = KeepingFile(folder.0.join("state/scheduled-shop"));
+        let file = file_in(&folder);
         let now = clock::unix_millis() / 1000 * 1000;
         let (first, second) = (now + 60_000, now + 120_000);
         let before = site();
@@ -163,9 +197,29 @@ mod tests {
     }
 
     #[test]
+    fn what_other_code_has_prepared_is_not_taken_up() {
+        let folder = Folder::with(&[]);
+        let file = file_in(&folder);
+        let before = site();
+        prepare(&before, "/sales/1", "one");
+        save(&file, &before, T - 1).unwrap();
+        let other = of_code(site(), "two");
+        take_up(&file, &other, T - 1);
+        assert!(names(&other).is_empty());
+        let unknown = of_no_code_yet();
+        take_up(&file, &unknown, T - 1);
+        assert_eq!((names(&unknown).len(), unknown.cache().code_of("shop").as_deref()), (1, Some("one")));
+        let unnamed = site();
+        before.cache().note_code("shop", None);
+        save(&file, &before, T - 1).unwrap();
+        take_up(&file, &unnamed, T - 1);
+        assert!(names(&unnamed).is_empty(), "nobody knows which code it was");
+    }
+
+    #[test]
     fn what_is_prepared_is_there_again() {
         let folder = Folder::with(&[]);
-        let file = KeepingFile(folder.0.join("state/scheduled-shop"));
+        let file = file_in(&folder);
         let before = site();
         prepare(&before, "/sales/1", "one");
         prepare(&before, "/sales/2", "two");
@@ -184,15 +238,15 @@ mod tests {
         take_up(&file, &late, T + LATE + 1);
         assert!(names(&late).is_empty(), "nobody knows what has changed since");
 
-        let mut bytes = fs::read(&file.0).unwrap();
+        let mut bytes = fs::read(&file.path).unwrap();
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        fs::write(&file.0, &bytes).unwrap();
+        fs::write(&file.path, &bytes).unwrap();
         let damaged = site();
         take_up(&file, &damaged, T - 1);
         assert_eq!(names(&damaged).len(), 1);
 
         save(&file, &before, T).unwrap();
-        assert!(!file.0.exists(), "it has changed, and nothing else is prepared");
+        assert!(!file.path.exists(), "it has changed, and nothing else is prepared");
     }
 }

@@ -149,14 +149,18 @@ struct Done {
 struct Copies<'a> {
     app: &'a App,
     event_loop: &'a Handle,
-    copy: Option<Renderer>,
+    /// With how many loads of the code had taken over when it was forked.
+    copy: Option<(u64, Renderer)>,
 }
 
 impl Copies<'_> {
     fn render(&mut self, ask: &Ask) -> Result<Rendered, RenderError> {
-        let copy = match &mut self.copy {
+        // Pages of the code before are purged when another load takes over; a copy of that code must not render more of them.
+        let loads = self.app.loads();
+        drop(self.copy.take_if(|(had, _)| *had != loads));
+        let (_, copy) = match &mut self.copy {
             Some(copy) => copy,
-            none => none.insert(Renderer::fork(self.app, self.event_loop)?),
+            none => none.insert((loads, Renderer::fork(self.app, self.event_loop)?)),
         };
         copy.render(ask)
     }
@@ -164,7 +168,9 @@ impl Copies<'_> {
     /// In place of one that a page may have ended.
     fn replace(&mut self) -> Result<(), RenderError> {
         self.copy = None;
-        self.copy = Some(Renderer::fork(self.app, self.event_loop)?);
+        // Should another load take over while it is forked, it is forked once more.
+        let loads = self.app.loads();
+        self.copy = Some((loads, Renderer::fork(self.app, self.event_loop)?));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! By what a load of an application's code is told apart from another one: its files of code, templates and configuration, its
 //! bundle with gems that have a path, its environment, Ruby and libraries. Links are followed. It reads no data of the application,
-//! and a bounded part.
+//! and a bounded part. It takes a moment: call it where that may be.
 
 use std::{
     collections::BTreeSet,
@@ -23,9 +23,9 @@ const MAX_ENTRIES: usize = 200_000;
 /// Folders whose files all count.
 const CODE: [&str; 7] = ["app", "config", "engines", "lib", "plugins", "templates", "views"];
 /// Elsewhere, endings that count, and names.
-const ENDINGS: [&str; 17] = [
-    "rb", "ru", "rake", "erb", "haml", "slim", "builder", "jbuilder", "rabl", "arb", "liquid", "md", "yml", "sql",
-    "gemfile", "lock", "locked",
+const ENDINGS: [&str; 22] = [
+    "rb", "ru", "rake", "erb", "haml", "slim", "builder", "jbuilder", "rabl", "arb", "liquid", "mustache", "hbs",
+    "html", "htm", "md", "yml", "yaml", "sql", "gemfile", "lock", "locked",
 ];
 const NAMES: [&str; 3] = ["Gemfile", ".ruby-version", ".env"];
 /// What a bundle has come to. It names gems that have a path.
@@ -36,6 +36,18 @@ const SKIPPED: [&str; 9] = [".git", "bundle", "coverage", "files", "log", "node_
 const TICK: f64 = 0.02;
 /// How a load's name ends if each worker has loaded the code by itself (`preload = false`): maybe not the same.
 const EACH_OWN: &str = "-own";
+
+/// Why two loads of the code can't be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// A file, or the contents of a folder.
+    #[error("{} may have changed since it was loaded", .0.display())]
+    Changed(PathBuf),
+    #[error("{} can't be read: {}", .0.display(), .1)]
+    Unreadable(PathBuf, io::ErrorKind),
+    #[error("it has more than {} files, {} MB of them, or {} files of all kinds", MAX_FILES, MAX_BYTES >> 20, MAX_ENTRIES)]
+    TooLarge,
+}
 
 /// Where a load of the code comes from.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,15 +72,18 @@ pub fn is_each_own(release: &str) -> bool {
     release.ends_with(EACH_OWN)
 }
 
-/// None: it can't be told, or a file may have been changed since the load began (Unix seconds).
-pub fn digest(load: &Load, began: f64, run_as: &RunAs) -> Option<String> {
+/// `began`: when the load did (Unix seconds).
+///
+/// # Errors
+/// The files are not those that were loaded, or too many, or can't be read.
+pub fn digest(load: &Load, began: f64, run_as: &RunAs) -> Result<String, Unknown> {
     let mut files = Files { began, run_as, seen: BTreeSet::new(), entries: 0, found: Vec::new() };
     files.list(&load.root, "", false)?;
     let locks: Vec<_> = files.found.iter().filter(|(name, _)| LOCKS.contains(&ending(name))).cloned().collect();
     for (lock, path) in locks {
-        let text = String::from_utf8(files.content(&path)?).ok()?;
+        let text = String::from_utf8_lossy(&files.content(&path)?).into_owned();
         for gem in gems_with_path(&text) {
-            let folder = path.parent()?.join(gem);
+            let folder = path.parent().unwrap_or(&path).join(gem);
             files.list(&folder, &format!("{lock} {gem}"), false)?;
         }
     }
@@ -82,11 +97,11 @@ pub fn digest(load: &Load, began: f64, run_as: &RunAs) -> Option<String> {
     let mut left = MAX_BYTES;
     for (name, path) in &files.found {
         let content = files.content(path)?;
-        left = left.checked_sub(content.len() as u64)?;
+        left = left.checked_sub(content.len() as u64).ok_or(Unknown::TooLarge)?;
         add(name.as_bytes());
         add(&content);
     }
-    Some(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// When a load began (Unix seconds), by its name: the process and the milliseconds of CLOCK_MONOTONIC.
@@ -108,30 +123,34 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// `all`: whatever its name is, it counts. None: there are too many, one is gone, or has come since the load began.
-    fn list(&mut self, folder: &Path, name: &str, all: bool) -> Option<()> {
+    /// `all`: whatever its name is, it counts.
+    fn list(&mut self, folder: &Path, name: &str, all: bool) -> Result<(), Unknown> {
         let entries = match acting(self.run_as, || Ok((fs::metadata(folder)?, fs::read_dir(folder)?))) {
             // What the application can't read either is not its code.
-            Err(why) if is_forbidden(&why) => return Some(()),
+            Err(why) if is_forbidden(&why) => return Ok(()),
             entries => entries,
         };
-        let (found, entries): (Metadata, fs::ReadDir) = entries.ok()?;
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |why: io::Error| Unknown::Unreadable(path, why.kind())
+        };
+        let (found, entries): (Metadata, fs::ReadDir) = entries.map_err(unreadable(folder))?;
         if !self.seen.insert((found.dev(), found.ino(), all)) {
-            return Some(());
+            return Ok(());
         }
         // What was in it before is not known.
         if all && self.is_later(&found) {
-            return None;
+            return Err(Unknown::Changed(folder.to_owned()));
         }
         for entry in entries {
             self.entries += 1;
-            let path = entry.ok()?.path();
-            let own = path.file_name()?.to_string_lossy().into_owned();
+            let entry = entry.map_err(unreadable(folder))?;
+            let (path, own) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             let name = format!("{name}/{own}");
             let kind = match acting(self.run_as, || fs::metadata(&path)) {
                 Ok(found) => found.file_type(),
-                Err(why) if is_forbidden(&why) || why.kind() == io::ErrorKind::NotFound => continue,
-                Err(_) => return None,
+                Err(why) if is_forbidden(&why) || is_nowhere(&why) => continue,
+                Err(why) => return Err(unreadable(&path)(why)),
             };
             if kind.is_dir() && !SKIPPED.contains(&&*own) {
                 self.list(&path, &name, all || CODE.contains(&&*own))?;
@@ -139,18 +158,27 @@ impl Files<'_> {
                 self.found.push((name, path));
             }
             if self.found.len() > MAX_FILES || self.entries > MAX_ENTRIES {
-                return None;
+                return Err(Unknown::TooLarge);
             }
         }
-        Some(())
+        Ok(())
     }
 
-    fn content(&self, path: &Path) -> Option<Vec<u8>> {
-        let (link, file) = acting(self.run_as, || Some((fs::symlink_metadata(path).ok()?, fs::metadata(path).ok()?)))?;
-        if file.len() > MAX_BYTES || self.is_later(&link) || self.is_later(&file) {
-            return None;
+    fn content(&self, path: &Path) -> Result<Vec<u8>, Unknown> {
+        let unreadable = |why: io::Error| Unknown::Unreadable(path.to_owned(), why.kind());
+        let found = acting(self.run_as, || Ok((fs::symlink_metadata(path)?, fs::metadata(path)?)));
+        let (link, file): (Metadata, Metadata) = found.map_err(unreadable)?;
+        if file.len() > MAX_BYTES {
+            return Err(Unknown::TooLarge);
         }
-        unix_user::read(self.run_as, path, file.len()).ok()
+        if self.is_later(&link) || self.is_later(&file) {
+            return Err(Unknown::Changed(path.to_owned()));
+        }
+        match unix_user::read(self.run_as, path, file.len()) {
+            // It is no code that the application has loaded.
+            Err(why) if is_forbidden(&why) => Ok(Vec::new()),
+            content => content.map_err(unreadable),
+        }
     }
 
     /// Its content, name or rights may have been changed since the load began.
@@ -161,6 +189,11 @@ impl Files<'_> {
 
 fn is_forbidden(why: &io::Error) -> bool {
     why.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// A link leads nowhere, or in a circle.
+fn is_nowhere(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::NotFound || why.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
 fn counts(name: &str) -> bool {
@@ -185,7 +218,10 @@ fn gems_with_path(lock: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::{
+        fs::File,
+        os::unix::fs::{symlink, PermissionsExt},
+    };
 
     #[test]
     fn a_load_says_when_it_began() {
@@ -229,9 +265,12 @@ mod tests {
         assert_ne!(of("ruby 3.2", ""), of("ruby 3.1", ""));
         assert_ne!(of("ruby 3.1", "A=1"), of("ruby 3.1", ""));
         let before = |began: f64| digest(&load("", ""), began, &RunAs::own());
-        assert_eq!(before(clock::unix_seconds() - 60.0), None, "it was changed after the load");
+        assert!(
+            matches!(before(clock::unix_seconds() - 60.0), Err(Unknown::Changed(_))),
+            "it was changed after the load"
+        );
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(before(later()), None);
+        assert!(matches!(before(later()), Err(Unknown::Unreadable(..))));
     }
 
     #[test]
@@ -271,7 +310,7 @@ mod tests {
         fs::create_dir(root.join("lib")).unwrap();
         assert!(!seen.contains(&own(1.0).unwrap()));
         fs::remove_dir_all(folder.join("tax")).unwrap();
-        assert_eq!(own(1.0), None, "a gem is not there");
+        assert!(own(1.0).is_err(), "a gem is not there");
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -285,7 +324,7 @@ mod tests {
         // Whatever the file system's clock is.
         let changed = fs::metadata(root.join("app")).unwrap();
         let began = changed.ctime() as f64 + changed.ctime_nsec() as f64 / 1e9 + 2.0 * TICK;
-        assert!(own(began).is_some());
+        assert!(own(began).is_ok());
         while fs::metadata(root.join("app")).unwrap().ctime_nsec() == changed.ctime_nsec()
             || clock::unix_seconds() < began
         {
@@ -293,7 +332,51 @@ mod tests {
             fs::write(root.join("app/b.rb"), "").unwrap();
             fs::remove_file(root.join("app/b.rb")).unwrap();
         }
-        assert_eq!(own(began), None);
+        assert_eq!(own(began), Err(Unknown::Changed(root.join("app"))));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn links_in_a_circle_and_what_the_application_cannot_read_are_passed_over() {
+        let root = std::env::temp_dir().join(format!("paceline-code-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir_all(root.join("views/parts")).unwrap();
+        for (target, link) in
+            [("two", "views/one"), ("one", "views/two"), ("..", "views/parts/up"), ("self.erb", "views/self.erb")]
+        {
+            symlink(target, root.join(link)).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(root.join("views/pipe.erb")).status().unwrap().success());
+        fs::write(root.join("views/page.erb"), "one").unwrap();
+        let load = Load { root: root.clone(), versions: String::new(), environment: String::new() };
+        let own = || digest(&load, clock::unix_seconds() + 1.0, &RunAs::own());
+        let first = own().unwrap();
+        fs::write(root.join("views/page.erb"), "two").unwrap();
+        assert_ne!(own().unwrap(), first);
+        let views = root.join("views");
+        let unreadable = fs::Permissions::from_mode(0o000);
+        fs::set_permissions(&views, unreadable).unwrap();
+        // Root reads it all the same.
+        assert!(own().is_ok());
+        fs::set_permissions(&views, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn more_files_than_are_looked_at_make_no_digest() {
+        let root = std::env::temp_dir().join(format!("paceline-code-{}", uuid::Uuid::new_v4().simple()));
+        let load = Load { root: root.clone(), versions: String::new(), environment: String::new() };
+        let own = || digest(&load, clock::unix_seconds() + 1.0, &RunAs::own());
+        for folder in 0..31 {
+            let folder = root.join(format!("app/views/{folder}"));
+            fs::create_dir_all(&folder).unwrap();
+            for file in 0..1000 {
+                File::create(folder.join(format!("{file}.erb"))).unwrap();
+            }
+            if folder.ends_with("9") {
+                assert!(own().is_ok(), "10,000 templates");
+            }
+        }
+        assert_eq!(own(), Err(Unknown::TooLarge));
         fs::remove_dir_all(&root).unwrap();
     }
 

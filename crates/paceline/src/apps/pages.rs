@@ -1,0 +1,185 @@
+//! What is kept of an application's pages, as its actor sees it. It keeps and purges nothing itself.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{attempts::Outcome, ready_check::Page};
+use crate::caching::{
+    code::{self, Load},
+    MadeBy, OnRestart,
+};
+use unix_user::RunAs;
+
+/// Comparing two loads of the code reads files, which may lie on a file server that is away: then nothing is known.
+const COMPARING: Duration = Duration::from_secs(30);
+
+/// The pages of one site. All of it may take a moment.
+pub trait SitePages: Send + Sync {
+    /// Those that are asked for most, so many at most.
+    fn popular(&self, most: usize) -> Vec<Page>;
+
+    /// Purges all. How many there were.
+    fn purge(&self) -> usize;
+
+    /// Which code has made them. If there were none before, all are of the code of the digest `now` from here on.
+    fn made_by(&self, now: Option<&str>) -> MadeBy;
+
+    /// From now on all are of the code of this digest; None: nobody knows which.
+    fn note_code(&self, code: Option<String>);
+}
+
+pub type Pages = Arc<dyn SitePages>;
+
+/// Of an application of which nothing is kept.
+pub struct NoPages;
+
+impl SitePages for NoPages {
+    fn popular(&self, _: usize) -> Vec<Page> {
+        Vec::new()
+    }
+
+    fn purge(&self) -> usize {
+        0
+    }
+
+    fn made_by(&self, _: Option<&str>) -> MadeBy {
+        MadeBy::Itself
+    }
+
+    fn note_code(&self, _: Option<String>) {}
+}
+
+/// The digest of a load of the code, or why there is none.
+pub type Digest = Result<String, String>;
+
+/// A load of the code that has taken over.
+pub struct Loaded {
+    pub load: Load,
+    /// Unix seconds.
+    pub began: f64,
+    pub run_as: RunAs,
+    /// It has served before, when its digest was this.
+    pub known: Option<Digest>,
+}
+
+/// What a load of the code that takes over does to the pages.
+pub struct Purged {
+    pub digest: Digest,
+    /// In a line, if something was purged.
+    pub text: Option<String>,
+}
+
+/// What those who wait for a restart are told once the pages are what they are to be.
+pub struct Settled {
+    pub outcome: Outcome,
+    /// Their numbers.
+    pub attempts: Vec<u64>,
+}
+
+/// Purges the pages that another code has made. All requests that the code before may answer have been asked for already.
+pub async fn renew(pages: Pages, on_restart: OnRestart, loaded: Loaded) -> Purged {
+    let digest = match loaded.known {
+        Some(digest) => digest,
+        None if on_restart != OnRestart::Changed => Err("it was not compared".into()),
+        None => {
+            let Loaded { load, began, run_as, .. } = loaded;
+            let reading =
+                tokio::task::spawn_blocking(move || code::digest(&load, began, &run_as).map_err(|why| why.to_string()));
+            match tokio::time::timeout(COMPARING, reading).await {
+                Ok(Ok(digest)) => digest,
+                Ok(Err(_)) => Err("its files could not be read".into()),
+                Err(_) => Err(format!("its files could not be read within {} s", COMPARING.as_secs())),
+            }
+        }
+    };
+    let known = digest.clone();
+    let purging = tokio::task::spawn_blocking(move || purge(&*pages, on_restart, known));
+    Purged { digest, text: purging.await.ok().flatten() }
+}
+
+fn purge(pages: &dyn SitePages, on_restart: OnRestart, digest: Digest) -> Option<String> {
+    let now = digest.as_deref().ok().filter(|_| on_restart == OnRestart::Changed);
+    let why = match (on_restart, &digest, pages.made_by(now)) {
+        (OnRestart::Off, ..) => None,
+        (OnRestart::Always, ..) => Some("purge_on_restart = \"always\"".to_owned()),
+        (OnRestart::Changed, _, MadeBy::Itself) => None,
+        (OnRestart::Changed, Ok(now), MadeBy::Code(before)) if *now == before => None,
+        (OnRestart::Changed, Ok(_), MadeBy::Code(_)) => Some("the code has changed".into()),
+        (OnRestart::Changed, Ok(_), MadeBy::Unknown) => Some("it is not known which code made them".into()),
+        (OnRestart::Changed, Err(why), _) => Some(format!("the code can't be compared: {why}")),
+    };
+    // Until they are gone they are of no code: the process may end before.
+    if why.is_some() || on_restart == OnRestart::Off {
+        pages.note_code(None);
+    }
+    let purged = why.map(|why| (pages.purge(), why));
+    if on_restart == OnRestart::Changed {
+        pages.note_code(digest.ok());
+    }
+    let (count, why) = purged.filter(|(count, _)| *count > 0)?;
+    let pages = if count == 1 { "page" } else { "pages" };
+    Some(format!("purged {count} {pages}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    struct Kept {
+        count: Mutex<usize>,
+        made_by: Mutex<MadeBy>,
+    }
+
+    impl SitePages for Kept {
+        fn popular(&self, _: usize) -> Vec<Page> {
+            Vec::new()
+        }
+
+        fn purge(&self) -> usize {
+            assert_eq!(*self.made_by.lock(), MadeBy::Unknown, "the server may end here");
+            std::mem::take(&mut self.count.lock())
+        }
+
+        fn made_by(&self, _: Option<&str>) -> MadeBy {
+            self.made_by.lock().clone()
+        }
+
+        fn note_code(&self, code: Option<String>) {
+            *self.made_by.lock() = code.map_or(MadeBy::Unknown, MadeBy::Code);
+        }
+    }
+
+    #[test]
+    fn pages_of_other_code_go_and_those_of_the_same_stay() {
+        let kept = |count: usize, made_by: MadeBy| Kept { count: Mutex::new(count), made_by: Mutex::new(made_by) };
+        let code = |code: &str| MadeBy::Code(code.into());
+        let (one, none): (Digest, Digest) = (Ok("one".into()), Err("app/a.rb was changed".into()));
+        let changed = Some("purged 2 pages: the code has changed");
+        let unknown = Some("purged 2 pages: it is not known which code made them");
+        let uncompared = Some("purged 2 pages: the code can't be compared: app/a.rb was changed");
+        for (on_restart, digest, before, told, after) in [
+            (OnRestart::Changed, &one, code("one"), None, code("one")),
+            (OnRestart::Changed, &one, MadeBy::Itself, None, code("one")),
+            (OnRestart::Changed, &none, MadeBy::Itself, None, MadeBy::Unknown),
+            (OnRestart::Changed, &one, code("two"), changed, code("one")),
+            (OnRestart::Changed, &one, MadeBy::Unknown, unknown, code("one")),
+            (OnRestart::Changed, &none, code("one"), uncompared, MadeBy::Unknown),
+            (
+                OnRestart::Always,
+                &none,
+                code("one"),
+                Some("purged 2 pages: purge_on_restart = \"always\""),
+                MadeBy::Unknown,
+            ),
+            (OnRestart::Off, &none, code("two"), None, MadeBy::Unknown),
+        ] {
+            let pages = kept(2, before);
+            assert_eq!(purge(&pages, on_restart, digest.clone()).as_deref(), told);
+            assert_eq!((*pages.count.lock() == 0, pages.made_by(None)), (told.is_some(), after), "{told:?}");
+        }
+        assert_eq!(purge(&kept(0, code("two")), OnRestart::Changed, one.clone()), None, "nothing is worth a word");
+        let told = purge(&kept(1, code("two")), OnRestart::Changed, one);
+        assert_eq!(told.as_deref(), Some("purged 1 page: the code has changed"));
+    }
+}
