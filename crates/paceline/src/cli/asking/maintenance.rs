@@ -269,7 +269,9 @@ web1 (pid 7): 1 site is still closed by that server: `paceline maintenance off` 
         let lost = json!({ "cluster": "shop", "on": true, "site": "a", "members": [], "trouble": "10.0.0.5:6379 can't be reached: refused" });
         let (lines, is_confirmed) = told_by_all(&lost);
         assert!(
-            lines.starts_with("a is closed for maintenance on all servers of shop, and done here; could not ask the others: "),
+            lines.starts_with(
+                "a is closed for maintenance on all servers of shop, and done here; could not ask the others: "
+            ),
             "{lines}"
         );
         assert!(!is_confirmed);
