@@ -124,7 +124,8 @@ class UpgradeTest < Minitest::Test
   end
 
   def test_what_is_kept_on_disk_goes_along
-    dir = app("config.ru" => APP)
+    # Which code has made the pages is told by another scenario (purge_on_restart_test.rb).
+    dir = app("config.ru" => APP, "paceline.toml" => "purge_on_restart = \"off\"\n")
     server, = installed(dir, "--cache-disk", "16MB", "--cache-dir", "tmp/pages")
     shop = { "Host" => "shop.test" }
     first = server.get("/kept/a", shop).body
