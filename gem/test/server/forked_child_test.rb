@@ -150,7 +150,7 @@ class ForkTest < Paceline::Test
 
   def test_a_child_holds_no_socket_of_the_worker
     started(threads: 3) do |worker|
-      ours = Dir.children("/proc/#{worker.pid}/fd").map { |number| File.readlink("/proc/#{worker.pid}/fd/#{number}") }.grep(/socket/)
+      ours = Dir.children("/proc/#{worker.pid}/fd").map { |number| File.readlink("/proc/#{worker.pid}/fd/#{number}") rescue "" }.grep(/socket/)
       assert_operator ours.size, :>=, 4
       assert_empty get(worker, "/sockets").body.lines(chomp: true) & ours
       each_has_its_own(worker)

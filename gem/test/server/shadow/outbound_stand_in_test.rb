@@ -166,7 +166,8 @@ class ShadowOutboundStandInTest < ShadowOutboundCase
         kept.close_on_exec = false
         http(server).get("/plain")
         pid = outbound.instance_variable_get(:@stand_in).pid
-        open = Dir.children("/proc/#{pid}/fd").to_h { |number| [number.to_i, File.readlink("/proc/#{pid}/fd/#{number}")] }
+        # The connection may be closed while they are listed.
+        open = Dir.children("/proc/#{pid}/fd").to_h { |number| [number.to_i, (File.readlink("/proc/#{pid}/fd/#{number}") rescue nil)] }.compact
         outbound.close
         [open, File.exist?(File.join(dir, "handler"))]
       end
