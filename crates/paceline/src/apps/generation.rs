@@ -17,7 +17,7 @@ use super::{
     events::{ActorEvent, Event},
     limits,
     output::read_lines,
-    pages::Digest,
+    pages::{Digest, Uncompared},
     reaper::Exit,
     spawn::{environment_digest, PreloaderProcess},
     startable_app::StartableApp,
@@ -311,8 +311,7 @@ impl Generation {
         self.deadline = self.began + start_timeout;
         self.keep = None;
         self.rollback = true;
-        // Its files may be others by now.
-        self.digest.get_or_insert_with(|| Err("it was not compared in time".into()));
+        self.digest.get_or_insert(Err(Uncompared::NotInTime));
         self.workers.values_mut().for_each(|worker| worker.replaced = true);
     }
 

@@ -48,8 +48,26 @@ impl SitePages for NoPages {
     fn note_code(&self, _: Option<String>) {}
 }
 
-/// The digest of a load of the code, or why there is none.
-pub type Digest = Result<String, String>;
+/// Why a load of the code has no digest to compare.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Uncompared {
+    /// `purge_on_restart` asks for no comparison.
+    #[error("it was not compared")]
+    NotAsked,
+    /// It has served, and its files may be others by now.
+    #[error("it was not compared in time")]
+    NotInTime,
+    #[error(transparent)]
+    Unknown(#[from] code::Unknown),
+    /// The thread that read them has ended.
+    #[error("its files could not be read")]
+    Unread,
+    #[error("its files could not be read within {} s", COMPARING.as_secs())]
+    TooSlow,
+}
+
+/// The digest of a load of the code.
+pub type Digest = Result<String, Uncompared>;
 
 /// A load of the code that has taken over.
 pub struct Loaded {
@@ -79,15 +97,14 @@ pub struct Settled {
 pub async fn renew(pages: Pages, on_restart: OnRestart, loaded: Loaded) -> Purged {
     let digest = match loaded.known {
         Some(digest) => digest,
-        None if on_restart != OnRestart::Changed => Err("it was not compared".into()),
+        None if on_restart != OnRestart::Changed => Err(Uncompared::NotAsked),
         None => {
             let Loaded { load, began, run_as, .. } = loaded;
-            let reading =
-                tokio::task::spawn_blocking(move || code::digest(&load, began, &run_as).map_err(|why| why.to_string()));
+            let reading = tokio::task::spawn_blocking(move || code::digest(&load, began, &run_as));
             match tokio::time::timeout(COMPARING, reading).await {
-                Ok(Ok(digest)) => digest,
-                Ok(Err(_)) => Err("its files could not be read".into()),
-                Err(_) => Err(format!("its files could not be read within {} s", COMPARING.as_secs())),
+                Ok(Ok(digest)) => digest.map_err(Uncompared::from),
+                Ok(Err(_)) => Err(Uncompared::Unread),
+                Err(_) => Err(Uncompared::TooSlow),
             }
         }
     };
@@ -126,12 +143,12 @@ mod tests {
 
     use super::*;
 
-    struct Kept {
+    struct CountedPages {
         count: Mutex<usize>,
         made_by: Mutex<MadeBy>,
     }
 
-    impl SitePages for Kept {
+    impl SitePages for CountedPages {
         fn popular(&self, _: usize) -> Vec<Page> {
             Vec::new()
         }
@@ -152,12 +169,14 @@ mod tests {
 
     #[test]
     fn pages_of_other_code_go_and_those_of_the_same_stay() {
-        let kept = |count: usize, made_by: MadeBy| Kept { count: Mutex::new(count), made_by: Mutex::new(made_by) };
+        let kept =
+            |count: usize, made_by: MadeBy| CountedPages { count: Mutex::new(count), made_by: Mutex::new(made_by) };
         let code = |code: &str| MadeBy::Code(code.into());
-        let (one, none): (Digest, Digest) = (Ok("one".into()), Err("app/a.rb was changed".into()));
+        let (one, none): (Digest, Digest) = (Ok("one".into()), Err(code::Unknown::Changed("app/a.rb".into()).into()));
         let changed = Some("purged 2 pages: the code has changed");
         let unknown = Some("purged 2 pages: it is not known which code made them");
-        let uncompared = Some("purged 2 pages: the code can't be compared: app/a.rb was changed");
+        let uncompared =
+            Some("purged 2 pages: the code can't be compared: app/a.rb may have changed since it was loaded");
         for (on_restart, digest, before, told, after) in [
             (OnRestart::Changed, &one, code("one"), None, code("one")),
             (OnRestart::Changed, &one, MadeBy::Itself, None, code("one")),
