@@ -28,7 +28,7 @@ module Paceline
 
       def call(env)
         status, headers, body = response = @app.call(env)
-        return in_ruby(env, response) unless body.respond_to?(:to_ary)
+        return in_ruby(env, response) if !body.respond_to?(:to_ary) || headers.key?("rack.hijack")
 
         may_have_tag = (status == 200 || status == 201) && !skip_caching?(headers)
         mark = tag(env, headers, response[2] = body.to_ary) if may_have_tag
@@ -41,7 +41,7 @@ module Paceline
 
       private
 
-      # Of a stream or a file, whose headers may be on their way.
+      # Of a stream or a file, whose headers may be on their way, and of a connection that the application takes over.
       def in_ruby(env, response)
         ::Rack::ConditionalGet.new(::Rack::ETag.new(->(_) { response }, @no_cache_control, @cache_control)).call(env)
       end
