@@ -133,7 +133,7 @@ module Paceline
       # Ruby 3.2 and newer: the message with did_you_mean's, error_highlight's and syntax_suggest's additions.
       def detailed
         return unless @error.respond_to?(:detailed_message)
-        # A line of a gem, pointed into, helps nobody who reads the report.
+        # To point into a line of a gem is no help in a report.
         pointing = inside?(backtrace.first.to_s) ? {} : { error_highlight: false }
         words = @error.detailed_message(highlight: false, **pointing).to_s
         words unless words == "#{message_of(@error)} (#{name(@error)})"
