@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <ruby/thread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define ON_STACK (16 * 1024)
 
@@ -24,11 +26,50 @@ struct receiving {
 /* Milliseconds after which poll(2) is called again. */
 #define ONE_POLL 5000
 
+/* Nanoseconds for which a thread spins before it sleeps. */
+#define SPIN_TIME 250000
+/* So many waits are slept through after spins that were in vain, at most. The front's loops have the same number (protocol/spin.rs). */
+#define MOST_SKIPPED 63
+
+/* Of this thread: so many waits are left that it sleeps through, and so many come after the next spin that is in vain. */
+static _Thread_local unsigned skip, next_skip;
+
+static int64_t nanoseconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* A client that sends one request after the other is back sooner than the kernel wakes a thread (docs/decisions/0013-spin-before-sleep.md). Whatever else
+ * wants the processor gets it by sched_yield(2), and the time passes meanwhile. True: something was received, or the socket has failed. */
+static int spin(struct receiving *receiving) {
+    if (skip > 0) {
+        skip--;
+        return 0;
+    }
+    for (int64_t end = nanoseconds() + SPIN_TIME;;) {
+        receiving->received = recv(receiving->fd, receiving->into, receiving->size, MSG_DONTWAIT);
+        if (receiving->received >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+            next_skip = 0;
+            return 1;
+        }
+        if (nanoseconds() >= end) break;
+        sched_yield();
+    }
+    skip = next_skip;
+    next_skip = next_skip * 2 + 1 < MOST_SKIPPED ? next_skip * 2 + 1 : MOST_SKIPPED;
+    return 0;
+}
+
 /* By poll(2): a thread that waits in recv(2) is woken as well when the other side has read what was sent before. Where the application
  * has put another file in the descriptor's place, poll(2) keeps the old one open, but looks at the new one only: what the front sends
  * would lie there for ever. Called again, it lets go of the old one, and the front learns of it. */
 static void *receive_waiting(void *argument) {
     struct receiving *receiving = argument;
+    if (spin(receiving)) {
+        receiving->error = errno;
+        return NULL;
+    }
     struct pollfd readable = {receiving->fd, POLLIN, 0};
     do receiving->received = poll(&readable, 1, ONE_POLL);
     while (receiving->received == 0);

@@ -63,7 +63,7 @@ use crate::{
         metrics::Metrics,
         traces::Tracer,
     },
-    origins::workers::dispatch::queue::Depth,
+    origins::workers::{dispatch::queue::Depth, protocol::spin},
     request::{
         front::{drain, ConnectionSlots, Front, UpgradeError, UpgradeOutcome},
         rules,
@@ -143,7 +143,8 @@ fn begin(
 
 /// An event loop. Its other threads take no signals of the server's.
 fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(signal_mask::block).build()
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().on_thread_start(signal_mask::block).on_thread_park(spin::before_park).build()
 }
 
 /// A thread with an event loop of its own, which takes no signals of the server's, and ends with the process.

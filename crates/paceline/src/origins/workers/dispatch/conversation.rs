@@ -31,6 +31,7 @@ use crate::{
         protocol::{
             channel::{Misdirected, Progress},
             frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs},
+            spin::WaitingConversation,
         },
         rack::response::{header_map, AnswerBody},
         response_buffer::{buffer, Writer},
@@ -160,6 +161,7 @@ impl Conversation {
 
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
     async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
+        let _waiting = WaitingConversation::begin();
         let mut looks = 0;
         let (pace, mut look) = self.look();
         // Only polled, and so only known to the event loop, when there is a time-out.

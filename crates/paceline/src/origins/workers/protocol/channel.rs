@@ -24,6 +24,7 @@ use super::{
     frame::{self, kind, FromWorker, Reply, RequestNumber},
     half_frame::HalfFrame,
     hang_up::HangUp,
+    spin,
 };
 use crate::support::account_share::AccountShare;
 use unix_user::RunAs;
@@ -117,6 +118,8 @@ pub struct Channel {
     /// The request that frames have to answer.
     in_hand: RequestNumber,
     hang_up: HangUp,
+    /// The answer to the request that was sent is expected soon.
+    soon: bool,
     mailbox: Option<Attended>,
     /// An answer that was taken from the mailbox before its turn.
     ahead: Option<Reply>,
@@ -138,6 +141,7 @@ impl Channel {
             cancelled: None,
             in_hand: 0,
             hang_up: HangUp::default(),
+            soon: false,
             mailbox: None,
             ahead: None,
             thread,
@@ -191,9 +195,10 @@ impl Channel {
         Poll::Ready(Ok(()))
     }
 
-    /// Begins with a request: `frame` is its REQUEST. From now on only frames that answer it are good.
-    pub fn request(&mut self, number: RequestNumber, frame: Bytes) {
+    /// Begins with a request: `frame` is its REQUEST. From now on only frames that answer it are good. `soon`: the first of them is expected soon.
+    pub fn request(&mut self, number: RequestNumber, frame: Bytes, soon: bool) {
         self.in_hand = number;
+        self.soon = soon;
         if let Some(mailbox) = &self.mailbox {
             mailbox.0.note_awake();
         }
@@ -281,11 +286,15 @@ impl Channel {
                     Err(_) => {}
                 }
             }
-            let Channel { socket, received, in_hand, hang_up, mailbox, ahead, .. } = self;
+            let Channel { socket, received, in_hand, hang_up, soon, mailbox, ahead, .. } = self;
             let Socket::Attached(AttachedSocket { stream, .. }) = socket else {
                 return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
             };
-            let read = match poll_read(stream, received, cx) {
+            let read = poll_read(stream, received, cx);
+            if read.is_pending() && std::mem::take(soon) {
+                spin::expect(cx.waker());
+            }
+            let read = match read {
                 // Nobody is there to send more, whoever else holds the other end.
                 Poll::Pending if hang_up.is_done(cx.waker()) => read_rest(stream, received),
                 Poll::Pending if ahead.as_ref().is_some_and(|_| is_empty(stream)) => {
@@ -297,7 +306,11 @@ impl Channel {
                 {
                     continue;
                 }
-                read => ready!(read),
+                Poll::Pending => match spin::spin(|| read_now(stream, received)) {
+                    Some(read) => read,
+                    None => return Poll::Pending,
+                },
+                Poll::Ready(read) => read,
             };
             if read? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
@@ -390,6 +403,20 @@ fn poll_read(
     })
 }
 
+/// Reads what is there, whatever the event loop knows; None: nothing.
+fn read_now(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> Option<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, count)) => {
+                received.extend_from_slice(&scratch[..count]);
+                Some(Ok(count))
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => None,
+            Err(error) => Some(Err(error.into())),
+        }
+    })
+}
+
 /// Whether something that was sent has not been read by the other side (SIOCOUTQ, unix(7)).
 #[allow(unsafe_code)]
 fn is_unread(stream: &AsyncFd<StdUnixStream>) -> bool {
@@ -417,115 +444,4 @@ fn read_rest(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> io::Re
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-    use crate::origins::workers::protocol::frame::{encode, kind};
-
-    fn pair() -> (Channel, StdUnixStream) {
-        let (ours, theirs) = StdUnixStream::pair().unwrap();
-        let mut channel = Channel::new(ours.into(), 1, &RunAs::Ourselves).unwrap();
-        channel.attach().unwrap();
-        (channel, theirs)
-    }
-
-    fn chunk(number: RequestNumber) -> BytesMut {
-        encode(kind::CHUNK, |out| {
-            out.put_u64(number);
-            out.put_slice(b"piece");
-        })
-    }
-
-    async fn next(channel: &mut Channel) -> io::Result<FromWorker> {
-        loop {
-            if let Progress::Received(frame) = channel.progress().await? {
-                return Ok(frame);
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn frames_that_answer_another_request_are_refused() {
-        let (mut channel, mut worker) = pair();
-        channel.request(7, Bytes::from_static(b"request"));
-        worker.write_all(&chunk(7)).unwrap();
-        assert_eq!(next(&mut channel).await.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
-        for other in [6, 8, 0, 7 << 32] {
-            worker.write_all(&chunk(other)).unwrap();
-            let error = next(&mut channel).await.unwrap_err();
-            let misdirected = error.get_ref().and_then(|inner| inner.downcast_ref::<Misdirected>());
-            assert_eq!(misdirected, Some(&Misdirected { number: other, in_hand: 7 }));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_channel_that_is_hung_up_ends_when_what_it_holds_is_read() {
-        let (mut channel, mut worker) = pair();
-        // As a child of the application holds it.
-        let held = worker.try_clone().unwrap();
-        channel.request(7, Bytes::from_static(b"request"));
-        let hang_up = channel.hang_up();
-        let waiting = tokio::spawn(async move {
-            let first = next(&mut channel).await;
-            (first, next(&mut channel).await)
-        });
-        tokio::task::yield_now().await;
-        io::Read::read_exact(&mut worker, &mut [0; b"request".len()]).unwrap();
-        worker.write_all(&chunk(7)).unwrap();
-        drop(worker);
-        hang_up.hang_up();
-        let (first, second) = waiting.await.unwrap();
-        assert_eq!(first.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
-        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        drop(held);
-    }
-
-    /// A worker that had not taken its request: as the kernel says it where no child holds the other end.
-    #[tokio::test]
-    async fn a_channel_that_is_hung_up_tells_whether_its_request_was_read() {
-        let (mut channel, worker) = pair();
-        let held = worker.try_clone().unwrap();
-        channel.request(7, Bytes::from_static(b"request"));
-        let hang_up = channel.hang_up();
-        let waiting = tokio::spawn(async move { next(&mut channel).await });
-        tokio::task::yield_now().await;
-        drop(worker);
-        hang_up.hang_up();
-        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
-        drop(held);
-    }
-
-    /// The worker is at the next request before it could be told that the client of this one is gone.
-    #[tokio::test]
-    async fn a_cancel_that_comes_too_late_is_not_sent() {
-        let (mut channel, mut worker) = pair();
-        channel.request(7, Bytes::from_static(b"request"));
-        worker.write_all(&[&chunk(7)[..], &chunk(7)[..], &chunk(8)[..]].concat()).unwrap();
-        next(&mut channel).await.unwrap();
-        channel.cancel(7);
-        next(&mut channel).await.unwrap();
-        channel.forget_cancel();
-        assert!(channel.drained());
-        channel.await_answer(8);
-        assert_eq!(next(&mut channel).await.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
-        channel.cancel(8);
-        assert!(matches!(channel.progress().await.unwrap(), Progress::Sent));
-        drop(channel);
-        let mut received = Vec::new();
-        io::Read::read_to_end(&mut worker, &mut received).unwrap();
-        let cancel = encode(kind::CANCEL, |out| out.put_u64(8));
-        assert_eq!(received, [b"request", &cancel[..]].concat());
-    }
-
-    /// What a forked child of the application wrote after the answer lies there when the next request comes.
-    #[tokio::test]
-    async fn what_was_left_of_the_request_before_is_no_answer() {
-        let (mut channel, mut worker) = pair();
-        channel.request(7, Bytes::from_static(b"request"));
-        worker.write_all(&[&chunk(7)[..], &chunk(7)[..]].concat()).unwrap();
-        next(&mut channel).await.unwrap();
-        channel.request(8, Bytes::from_static(b"request"));
-        assert_eq!(next(&mut channel).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
-    }
-}
+mod tests;

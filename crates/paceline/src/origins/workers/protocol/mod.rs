@@ -13,6 +13,7 @@ mod half_frame;
 pub mod hang_up;
 pub mod hijacked;
 pub mod ruby_heap;
+pub mod spin;
 
 #[cfg(test)]
 mod vectors;

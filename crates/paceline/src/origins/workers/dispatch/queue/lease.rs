@@ -147,7 +147,8 @@ impl Lease {
     /// The request is about to be sent through the socket.
     pub fn send(&mut self, number: RequestNumber, frame: Bytes) {
         self.roused = false;
-        self.channel().request(number, frame);
+        let soon = self.quick;
+        self.channel().request(number, frame, soon);
     }
 
     /// The thread that was to have this request sleeps on, but the next one is not known to be the one that wakes it.
