@@ -61,9 +61,10 @@ fn gem_dirs_near(program: &Path) -> impl Iterator<Item = PathBuf> + '_ {
 }
 
 /// What a service manager, or a front before this one, has told the front.
-const MANAGERS: [&str; 7] = [
+const MANAGERS: [&str; 8] = [
     "LISTEN_FDS",
     "LISTEN_PID",
+    "LISTEN_PIDFDID",
     "LISTEN_FDNAMES",
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
@@ -234,33 +235,67 @@ pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsSt
     env
 }
 
-/// Differ with each start of a server, and say nothing about its applications.
-const OF_ONE_START: [&str; 14] = [
+/// Differ with each start of a server, or with who starts it from where, and say nothing about its applications.
+const OF_ONE_START: [&str; 39] = [
     "_",
+    "BASHOPTS",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "GPG_AGENT_INFO",
+    "GPG_TTY",
+    "IFS",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
+    "LINENO",
+    "LS_COLORS",
     "MAINPID",
     "MANAGERPID",
+    "MANAGERPIDFDID",
+    "MEMORY_PRESSURE_WATCH",
+    "MEMORY_PRESSURE_WRITE",
     "OLDPWD",
+    "OPTIND",
+    "PPID",
     "PWD",
+    "SHELLOPTS",
     "SHLVL",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
     "SSH_CLIENT",
     "SSH_CONNECTION",
     "SSH_TTY",
+    "STY",
+    "SUDO_COMMAND",
+    "SUDO_GID",
+    "SUDO_UID",
+    "SUDO_USER",
     "SYSTEMD_EXEC_PID",
+    "TERM",
+    "TMUX",
+    "TMUX_PANE",
     "WINDOWID",
+    "XDG_SESSION_CLASS",
     "XDG_SESSION_ID",
+    "XDG_SESSION_TYPE",
 ];
+
+/// How the name of a function begins that bash has exported. Other shells do not pass it on: whether it is there says only how the
+/// server was started.
+const SHELL_FUNCTION: &str = "BASH_FUNC_";
 
 /// By what the environment of a site's processes is told apart from that of another start. No value can be seen in it.
 pub fn environment_digest(site: &SiteConfig, run_as: &RunAs) -> String {
-    digest_of(&environment(site, run_as))
+    digest_of(&environment(site, run_as), &site.env)
 }
 
-fn digest_of(env: &BTreeMap<OsString, OsString>) -> String {
+/// `own`: what the settings have for the application counts, whatever its name is.
+fn digest_of(env: &BTreeMap<OsString, OsString>, own: &BTreeMap<String, String>) -> String {
     let mut context = Context::new(&SHA256);
     let is_of_application = |name: &OsStr| {
-        !name.as_encoded_bytes().starts_with(b"PACELINE_") && !OF_ONE_START.iter().any(|one| name == *one)
+        if name.to_str().is_some_and(|name| own.contains_key(name)) {
+            return true;
+        }
+        let begins = |begin: &str| name.as_encoded_bytes().starts_with(begin.as_bytes());
+        !begins("PACELINE_") && !begins(SHELL_FUNCTION) && !OF_ONE_START.iter().any(|one| name == *one)
     };
     for (name, value) in env.iter().filter(|(name, _)| is_of_application(name)) {
         for text in [name, value] {
@@ -278,7 +313,7 @@ mod tests {
     #[test]
     fn another_environment_has_another_digest() {
         let digest = |variables: &[(&str, &str)]| {
-            digest_of(&variables.iter().map(|(name, value)| (name.into(), value.into())).collect())
+            digest_of(&variables.iter().map(|(name, value)| (name.into(), value.into())).collect(), &BTreeMap::new())
         };
         let first = digest(&[("SHOP", "a")]);
         for other in [&[("SHOP", "b")], &[("SHOPA", "")], &[("SHO", "Pa")]] {
@@ -289,9 +324,15 @@ mod tests {
             ("PACELINE_AUTO_CACHE", "tmp/paceline-journal-7.sock"),
             ("INVOCATION_ID", "7"),
             ("PWD", "/srv"),
+            ("SSH_AUTH_SOCK", "/tmp/ssh-XXXX/agent.7"),
+            ("BASH_FUNC_module%%", "() {  :\n}"),
             ("SHOP", "a"),
         ];
         assert_eq!(digest(&of_one_start), first);
+        let own = BTreeMap::from([("TERM".to_owned(), "autumn".to_owned())]);
+        let with_own =
+            |term: &str| digest_of(&BTreeMap::from([("SHOP".into(), "a".into()), ("TERM".into(), term.into())]), &own);
+        assert_ne!(with_own("autumn"), with_own("spring"), "the settings name it");
         assert!(!first.contains("SHOP"));
     }
 
