@@ -33,7 +33,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let new = path.with_extension(format!("new-{}", std::process::id()));
+    // Of no name that a process may have left which was killed: in a container each has the number that is ours now.
+    let new = path.with_extension(format!("new-{}", uuid::Uuid::new_v4().simple()));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
     let written = options.open(&new)?.write_all(bytes).and_then(|()| fs::rename(&new, path));
@@ -41,4 +42,21 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&new);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_of_our_number_has_left_is_in_no_way() {
+        let folder = std::env::temp_dir().join(format!("paceline-private-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(format!("code.new-{}", std::process::id())), "half").unwrap();
+        let file = folder.join("code.json");
+        replace(&file, b"one").unwrap();
+        replace(&file, b"two").unwrap();
+        assert_eq!(read(&file, 9).unwrap(), b"two");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
