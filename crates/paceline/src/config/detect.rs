@@ -18,7 +18,9 @@ const ENDINGS: [&str; 6] = [".ru", ".rb", ".rake", ".gemspec", ".sqlite3", ".key
 const SECRETS: &str = ".env";
 
 /// Bytes of a Ruby file that are looked at: what it requires stands above all else.
-const LOOKED_AT: u64 = 256 << 10;
+const LOOKED_AT: u64 = 64 << 10;
+/// Ruby files that are looked at, and it is done twice a second: the folder may be an account's, which others would pay for.
+const RUBY_FILES: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
@@ -126,8 +128,8 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
     names.retain(|name| !name.to_string_lossy().starts_with('.'));
     // app.rb is the usual name; other files come in the order of the alphabet.
     names.sort_by_key(|name| (name != "app.rb", name.clone()));
-    let mut ruby_files =
-        names.iter().map(|name| root.join(name)).filter(|path| path.extension().is_some_and(|end| end == "rb"));
+    let ruby_files = names.iter().map(|name| root.join(name));
+    let mut ruby_files = ruby_files.filter(|path| path.extension().is_some_and(|end| end == "rb")).take(RUBY_FILES);
     if let Some(file) = ruby_files.find(|path| requires_sinatra(root, path)) {
         return found(AppKind::Sinatra, file);
     }
@@ -215,6 +217,16 @@ mod tests {
             let found = detect(&folder.0).expect("detected");
             assert_eq!((found.kind, found.entry), (kind, folder.0.join(entry)), "{files:?}");
         }
+    }
+
+    #[test]
+    fn no_more_ruby_files_are_looked_at_than_may_be() {
+        let folder = Folder::with(&[("app.rb", "")]);
+        (1..RUBY_FILES).for_each(|number| fs::write(folder.0.join(format!("a{number}.rb")), "").unwrap());
+        fs::write(folder.0.join("z.rb"), "require 'sinatra'").unwrap();
+        assert!(matches!(detect(&folder.0), Err(DetectError::NoEntry { .. })));
+        fs::remove_file(folder.0.join("a1.rb")).unwrap();
+        assert_eq!(detect(&folder.0).expect("detected").entry, folder.0.join("z.rb"));
     }
 
     #[test]
