@@ -244,6 +244,11 @@ impl<T: Object> Store<T> {
         self.note(&mut self.ledger(), &What::All);
     }
 
+    /// Likewise of what has a URL that begins so.
+    pub fn refuse_earlier_of(&self, prefix: &str) {
+        self.note(&mut self.ledger(), &What::Prefix(prefix.into()));
+    }
+
     fn purge(&self, what: &What, how: How) -> usize {
         let (mut count, mut last, mut first) = (0, None, true);
         loop {

@@ -197,9 +197,13 @@ fn what_was_asked_for_before_its_purge_is_not_stored() {
     assert_eq!(insert(3, "/c", "z", before), Insertion::Purged);
     assert!(store.peek(key(3)).is_some(), "what is there stays");
     let before = store.moment();
+    store.refuse_earlier_of("/c");
+    assert_eq!(insert(5, "/d", "z", before), Insertion::Stored, "of another beginning");
+    assert_eq!(insert(3, "/c", "z", before), Insertion::Purged);
+    let before = store.moment();
     (0..600).for_each(|n| assert_eq!(store.purge_url(&format!("/{n}"), How::Drop), 0));
     assert_eq!(insert(4, "/d", "z", before), Insertion::Purged, "too long ago to know");
-    assert_eq!(store.usage().late, 4);
+    assert_eq!(store.usage().late, 5);
     store.check();
 }
 

@@ -247,13 +247,20 @@ impl Cache {
     pub fn drop_origins(&self, is_meant: impl Fn(&str) -> bool) -> usize {
         // A page that is under way may be the first of its origin.
         self.store.refuse_earlier();
+        self.drop_kept(is_meant)
+    }
+
+    fn drop_kept(&self, is_meant: impl Fn(&str) -> bool) -> usize {
         let mut origins = self.disk().map(|disk| disk.origins()).unwrap_or_default();
-        self.store.each(|_, kept| {
-            let origin = groups::origin(kept.url());
+        let mut note = |url: &str| {
+            let origin = groups::origin(url);
             if !origins.contains(origin) {
                 origins.insert(origin.to_owned());
             }
-        });
+        };
+        self.store.each(|_, kept| note(kept.url()));
+        // A page may be prepared that is kept nowhere yet.
+        self.changes.each_url(note);
         let is_meant = |origin: &String| origin.split_once("://").is_some_and(|(_, authority)| is_meant(authority));
         let dropped = origins.into_iter().filter(is_meant).map(|origin| {
             let what = Purge::Prefix(format!("{origin}/"));

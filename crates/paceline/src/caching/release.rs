@@ -4,7 +4,10 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
 };
 
 use cache::store::How;
@@ -62,6 +65,10 @@ pub enum MadeBy {
 #[derive(Default)]
 pub(super) struct Releases {
     codes: Mutex<Codes>,
+    /// Held while they are written.
+    writing: Mutex<()>,
+    /// Held while a site's code is read.
+    turns: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// A disk was there before this process. What it does not say nobody knows.
     had_disk: AtomicBool,
 }
@@ -80,6 +87,11 @@ impl Cache {
             Some(None) => MadeBy::Unknown,
             Some(Some(code)) => MadeBy::Code(code.clone()),
         }
+    }
+
+    /// Held while the code of a site is read.
+    pub fn code_turn(&self, site: &str) -> Arc<tokio::sync::Mutex<()>> {
+        self.releases.turns.lock().entry(site.to_owned()).or_default().clone()
     }
 
     /// The digest of that code, if it is known.
@@ -101,6 +113,10 @@ impl Cache {
     /// What was prepared of a site before this process began was made by this code. Whether what is kept was made by no other.
     pub fn is_made_by(&self, site: &str, code: &str) -> bool {
         let mut codes = self.releases.codes.lock();
+        // The pages on disk do not become its.
+        if !codes.contains_key(site) && self.releases.had_disk.load(Relaxed) {
+            return false;
+        }
         codes.entry(site.to_owned()).or_insert_with(|| Some(code.to_owned())).as_deref() == Some(code)
     }
 
@@ -132,8 +148,9 @@ impl Cache {
     /// Has the disk's part say it. It waits for the disk: call it where that may be.
     pub fn write_codes(&self) {
         if let Some(file) = self.codes_file() {
-            // One at a time: the last one counts.
-            let codes = self.releases.codes.lock();
+            // One at a time: the last one counts. Nobody else waits for the disk, as long as the codes are only read.
+            let _turn = self.releases.writing.lock();
+            let codes = self.codes();
             write(&file, &codes);
         }
     }
@@ -153,17 +170,31 @@ impl Cache {
             purging.extend(whats.iter().map(|what| self.purge_soon(what, How::Drop)));
         }
         let done = purging.into_iter().map(|(count, Purging { on_disk, .. })| met(count, on_disk)).sum::<usize>();
-        done + self.drop_origins(is_its_own)
+        // A page that is under way may be the first of its host. Other sites keep what they have under way.
+        match named(hosts) {
+            None => self.store.refuse_earlier(),
+            Some(hosts) => {
+                for scheme in ["http", "https"] {
+                    hosts.iter().for_each(|host| self.store.refuse_earlier_of(&format!("{scheme}://{host}")));
+                }
+            }
+        }
+        done + self.drop_kept(is_its_own)
     }
 }
 
-/// The beginnings of all URLs of these hosts, with any port. None: there are many, or it is not known which.
-fn prefixes(hosts: &[String]) -> Option<Vec<Purge>> {
+/// All hosts of a site. None: there are many, or it is not known which.
+fn named(hosts: &[String]) -> Option<&[String]> {
     let are_known = !hosts.is_empty() && hosts.len() <= MAX_HOSTS && hosts.iter().all(|host| !host.starts_with('*'));
+    are_known.then_some(hosts)
+}
+
+/// The beginnings of all URLs of these hosts, with any port. None: not all are known.
+fn prefixes(hosts: &[String]) -> Option<Vec<Purge>> {
     let of = |host: &String| {
         ["http", "https"].map(|scheme| ["/", ":"].map(|end| Purge::Prefix(format!("{scheme}://{host}{end}")))).concat()
     };
-    are_known.then(|| hosts.iter().flat_map(of).collect())
+    named(hosts).map(|hosts| hosts.iter().flat_map(of).collect())
 }
 
 fn read(file: &Path) -> Option<Codes> {
@@ -185,7 +216,7 @@ mod tests {
     #[test]
     fn a_disk_knows_with_which_code_its_pages_were_made() {
         let folder = std::env::temp_dir().join(format!("paceline-release-{}", uuid::Uuid::new_v4().simple()));
-        let open = || super::super::Disk::open(&folder, 8 << 20, std::sync::Arc::new(|line| panic!("{line}"))).unwrap();
+        let open = || super::super::Disk::open(&folder, 8 << 20, Arc::new(|line| panic!("{line}"))).unwrap();
         let cache = Cache::with_disk(1 << 20, open()).unwrap();
         assert_eq!(cache.made_by("shop", None), MadeBy::Unknown, "there may be pages of another server");
         cache.note_code("shop", Some("one".into()));
@@ -199,6 +230,7 @@ mod tests {
         drop(after);
         std::fs::write(folder.join(FILE), "{").unwrap();
         let damaged = Cache::with_disk(1 << 20, open()).unwrap();
+        assert!(!damaged.is_made_by("shop", "one"), "what is prepared says nothing of the disk");
         assert_eq!(damaged.made_by("shop", Some("one")), MadeBy::Unknown);
         damaged.close();
         drop(damaged);
@@ -233,7 +265,7 @@ mod tests {
     struct Tier;
 
     impl super::super::SharedTier for Tier {
-        fn session(self: std::sync::Arc<Self>) -> Option<std::sync::Arc<dyn super::super::TierSession>> {
+        fn session(self: Arc<Self>) -> Option<Arc<dyn super::super::TierSession>> {
             None
         }
     }
@@ -246,16 +278,18 @@ mod tests {
         let hosts = ["shop.test".to_owned()];
         cache.purge_site(&hosts, |_| true);
         assert!(published.try_recv().is_err(), "each has pages of its own");
-        let tier: std::sync::Arc<dyn super::super::SharedTier> = std::sync::Arc::new(Tier);
-        cache.share_pages(std::sync::Arc::downgrade(&tier));
+        let tier: Arc<dyn super::super::SharedTier> = Arc::new(Tier);
+        cache.share_pages(Arc::downgrade(&tier));
         let moment = cache.store().moment();
         cache.purge_site(&hosts, |_| true);
         let told: Vec<_> = std::iter::from_fn(|| published.try_recv().ok()).map(|told| told.what).collect();
         assert_eq!(told, prefixes(&hosts).unwrap());
-        assert!(
-            cache.store().purged_since(moment, "http://other.test/", &[]),
-            "what is under way may be its first page"
-        );
+        let is_refused = |moment, url: &str| cache.store().purged_since(moment, url, &[]);
+        assert!(is_refused(moment, "https://shop.test:3000/"), "what is under way may be its first page");
+        assert!(!is_refused(moment, "http://other.test/"), "another site is not its business");
+        let moment = cache.store().moment();
+        cache.purge_site(&["*.shop.test".to_owned()], |_| true);
+        assert!(is_refused(moment, "http://other.test/"), "nobody knows which hosts it has");
     }
 
     #[test]

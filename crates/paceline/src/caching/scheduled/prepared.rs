@@ -229,6 +229,13 @@ impl Changes {
         Held::Kept
     }
 
+    /// Gives the URL of each page for which something is prepared.
+    pub fn each_url(&self, give: impl FnMut(&str)) {
+        if self.count.load(Relaxed) > 0 {
+            self.prepared.read().values().flatten().map(|prepared| &*prepared.page.url).for_each(give);
+        }
+    }
+
     /// The page of this key, if something is prepared for it.
     pub(super) fn page_of(&self, primary: Key) -> Option<Arc<ScheduledPage>> {
         if self.count.load(Relaxed) == 0 {

@@ -217,6 +217,21 @@ mod tests {
     }
 
     #[test]
+    fn other_code_drops_what_is_prepared_also_where_nothing_else_is_kept() {
+        let folder = Folder::with(&[]);
+        let file = file_in(&folder);
+        let before = site();
+        prepare(&before, "/sales/1", "one");
+        save(&file, &before, T - 1).unwrap();
+        let after = site();
+        take_up(&file, &after, T - 1);
+        after.cache().purge_site(&[], |authority| authority == "other.test");
+        assert_eq!(names(&after).len(), 1);
+        after.cache().purge_site(&[], |authority| authority == "shop.test");
+        assert!(names(&after).is_empty());
+    }
+
+    #[test]
     fn what_is_prepared_is_there_again() {
         let folder = Folder::with(&[]);
         let file = file_in(&folder);
