@@ -295,6 +295,18 @@ class PurgeEverywhereTest < Minitest::Test
     end
   end
 
+  # What another program has put among the servers: one that spoke at a time to come, and more of them than there can be.
+  def test_members_that_are_no_servers_keep_nobody_waiting
+    fronts(2)
+    members = "{paceline:shop}:members"
+    ghost = %q(99999999999999 1000 {"id":"ghost%d","host":"ghost","applied":0})
+    @valkey.cli("HSET", members, "ghost", ghost)
+    eventually("a purge that waits for no ghost") { purge(@fronts[0], "http://shop.test/a").last.zero? }
+    @valkey.cli("EVAL", "for at = 1, 3000 do redis.call('HSET', KEYS[1], at, string.format(ARGV[1], at)) end", "1", members, ghost)
+    eventually("a purge in spite of a crowd") { purge(@fronts[0], "http://shop.test/a") == ["0 responses purged here, and 1 other server has confirmed it\n", 0] }
+    assert_equal "2", @valkey.cli("HLEN", members).strip
+  end
+
   # What a program that may write to Valkey puts there is as long as it likes. No server holds it in memory, and purges go on.
   def test_entries_without_end_are_not_read
     fronts(2)

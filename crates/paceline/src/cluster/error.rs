@@ -47,6 +47,9 @@ pub enum LinkError {
     /// The journal ends before the entry that the server has named.
     #[error("entries are missing")]
     MissingEntries,
+    /// Other programs have written among them. They are listed once more within a moment.
+    #[error("it had more servers than there may be")]
+    TooManyMembers,
     #[error("it does not say its run_id")]
     NoRunId,
     #[error("its key secret has another format")]

@@ -34,6 +34,11 @@ const CUT_BYTES: usize = 1 << 20;
 const CUT_TIME: Duration = Duration::from_secs(10);
 /// Milliseconds for which a member that fell silent is still shown.
 const REMEMBERED: u64 = 600_000;
+/// Milliseconds for which a member may say that it is there: `partition_ttl` at most.
+const LONGEST_STAY: u64 = 3_600_000;
+/// Members, and bytes of what they say. Other programs may write there, too.
+const MEMBERS: usize = 1000;
+const MEMBER_BYTES: usize = 8 << 20;
 
 /// Valkey, as one cluster of fronts uses it.
 pub struct Link {
@@ -202,8 +207,9 @@ impl Link {
     /// All members, those that fell silent lately included.
     pub async fn members(&self) -> Result<Vec<Sighting>, LinkError> {
         let mut script = SCRIPTS.members.prepare_invoke();
-        script.key(self.key("members")).arg(REMEMBERED);
-        let found: Vec<(String, i64, u64)> = self.run(&script).await?;
+        script.key(self.key("members")).arg(REMEMBERED).arg(LONGEST_STAY).arg(MEMBERS).arg(MEMBER_BYTES);
+        let found: Option<Vec<(String, i64, u64)>> = self.run(&script).await?;
+        let found = found.ok_or(LinkError::TooManyMembers)?;
         let seen = |(member, left, silent): (String, i64, u64)| {
             Some(Sighting { member: Member::from_json(&member)?, left: u64::try_from(left).unwrap_or(0), silent })
         };

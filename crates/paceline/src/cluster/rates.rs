@@ -232,9 +232,8 @@ static COUNT: LazyLock<Script> = LazyLock::new(|| {
         local now = time[1] * 1000000 + time[2]
         local before, after, wait = {}, {}, 0
         for at, key in ipairs(KEYS) do
-          mend(key, 'string')
           local each, at_once = tonumber(ARGV[2 * at - 1]), tonumber(ARGV[2 * at])
-          local left = (tonumber(string.match(redis.call('GETRANGE', key, 0, 20), '^%d+$')) or 0) - now
+          local left = (tonumber(string.match(sure('GETRANGE', key, 0, 20), '^%d+$')) or 0) - now
           if left < 0 or left > at_once then left = 0 end
           before[at], after[at] = left, left + each
           wait = math.max(wait, left + each - at_once)

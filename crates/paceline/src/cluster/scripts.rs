@@ -18,15 +18,18 @@ pub struct Scripts {
     pub end_restart: Script,
 }
 
-/// Another program may have written to our keys. What is of another kind is deleted: it would be refused for ever. And no longer value than we
-/// write comes to a front: it is as if it were not there.
-const MEND: &str = r"
-        local function mend(key, kind)
-          local found = redis.call('TYPE', key).ok
-          if found ~= 'none' and found ~= kind then redis.call('DEL', key) end
+/// Another program may have written to our keys. What is of another kind is deleted, and the command repeated: it would be refused for
+/// ever. To ask for the kind of each key before would be a fifth of a look at a page. And no longer value than we write comes to a front:
+/// it is as if it were not there.
+const REPAIRS: &str = r"
+        local function sure(command, key, ...)
+          local answer = redis.pcall(command, key, ...)
+          if type(answer) ~= 'table' or not answer.err then return answer end
+          if string.find(answer.err, 'WRONGTYPE', 1, true) then redis.call('DEL', key) end
+          return redis.call(command, key, ...)
         end
         local function short(key, field, most)
-          if redis.call('HSTRLEN', key, field) > most then return '' end
+          if sure('HSTRLEN', key, field) > most then return '' end
           return redis.call('HGET', key, field) or ''
         end
         local function number_of(key, field)
@@ -36,7 +39,7 @@ const MEND: &str = r"
 
 /// A script that may call these functions.
 pub(super) fn repairing(script: &str) -> Script {
-    Script::new(&[MEND, script].concat())
+    Script::new(&[REPAIRS, script].concat())
 }
 
 pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
@@ -44,13 +47,9 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // is closed that it knows. Without a key that expires purges wait for each member that is there.
     beat: repairing(
         r"
-        mend(KEYS[1], 'hash')
-        mend(KEYS[2], 'hash')
-        mend(KEYS[3], 'hash')
-        mend(KEYS[4], 'hash')
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f', now) .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
+        sure('HSET', KEYS[1], ARGV[1], string.format('%.0f', now) .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
         local version, sites = short(KEYS[3], 'version', 256), ''
         if version ~= ARGV[4] then sites = short(KEYS[3], 'sites', 1048576) end
         local order, left = '', number_of(KEYS[4], 'until') - now
@@ -62,8 +61,8 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // entry beyond it, was not written by a front: then the journal begins anew, and all fronts drop all pages.
     publish: repairing(
         r"
-        mend(KEYS[1], 'stream')
-        mend(KEYS[2], 'hash')
+        local kind = redis.call('TYPE', KEYS[1]).ok
+        if kind ~= 'none' and kind ~= 'stream' then redis.call('DEL', KEYS[1]) end
         local number = short(KEYS[2], 'number', 15)
         local about = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('XINFO', 'STREAM', KEYS[1]) or {}
         local last = 0
@@ -103,23 +102,35 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         return entries
         ",
     ),
-    // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
+    // KEYS: the members. ARGV: for how long the silent stay, for how long a member may say that it is there, how many there may be, and
+    // how many bytes of them. A millisecond more for the two that were cut off. What was said at a time to come, as by the clock of a
+    // primary before, counts from now on: it would stay until then. Of more than there may be the most are no fronts': all are forgotten,
+    // and the fronts say within a moment that they are there. Until then nobody is known.
     members: repairing(
         r"
-        mend(KEYS[1], 'hash')
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local found = redis.call('HKEYS', KEYS[1])
-        local members = {}
-        for _, member in ipairs(found) do
-          local seen, lasts, said = string.match(short(KEYS[1], member, 65536), '^(%d+) (%d+) (.*)$')
-          local silent = seen and math.max(0, now - tonumber(seen)) or now
-          local left = seen and math.max(0, tonumber(seen) + tonumber(lasts) + 1 - now) or 0
+        local members, left_to_read = {}, tonumber(ARGV[4])
+        local found = sure('HLEN', KEYS[1]) <= tonumber(ARGV[3]) and redis.call('HKEYS', KEYS[1])
+        for _, member in ipairs(found or {}) do
+          local value = short(KEYS[1], member, 65536)
+          left_to_read = left_to_read - #value
+          local seen, lasts, said = string.match(value, '^(%d+) (%d+) (.*)$')
+          seen, lasts = tonumber(seen or 0), math.min(tonumber(lasts or 0), tonumber(ARGV[2]))
+          if seen > now then
+            seen = now
+            redis.call('HSET', KEYS[1], member, string.format('%.0f %.0f ', now, lasts) .. said)
+          end
+          local silent, left = now - seen, said and math.max(0, seen + lasts + 1 - now) or 0
           if left == 0 and silent > tonumber(ARGV[1]) then
             redis.call('HDEL', KEYS[1], member)
           else
             members[#members + 1] = { said or '', left, silent }
           end
+        end
+        if not found or left_to_read < 0 then
+          redis.call('DEL', KEYS[1])
+          return false
         end
         return members
         ",
@@ -127,14 +138,12 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // KEYS: what is closed.
     closed: repairing(
         r"
-        mend(KEYS[1], 'hash')
         return { short(KEYS[1], 'version', 256), short(KEYS[1], 'sites', 1048576) }
         ",
     ),
     // KEYS: what is closed. ARGV: the version that is changed, the next one, what is closed then.
     close: repairing(
         r"
-        mend(KEYS[1], 'hash')
         if short(KEYS[1], 'version', 256) ~= ARGV[1] then return 0 end
         redis.call('HSET', KEYS[1], 'version', ARGV[2], 'sites', ARGV[3])
         return 1
@@ -143,7 +152,6 @@ pub static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // KEYS: the restart. ARGV: the token, for how long, who wants it. A lease that lasts longer than one of now was not written by a front.
     take_restart: repairing(
         r"
-        mend(KEYS[1], 'hash')
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local left = number_of(KEYS[1], 'until') - now

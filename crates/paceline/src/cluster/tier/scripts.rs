@@ -23,14 +23,13 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // pages that are of no use more than how many bytes they have, or how one begins. An empty page is none.
     look: repairing(
         r"
-        for _, key in ipairs(KEYS) do mend(key, 'string') end
         local time = redis.call('TIME')
         local now = time[1] * 1000000 + time[2]
-        local length = redis.call('STRLEN', KEYS[1])
+        local length = sure('STRLEN', KEYS[1])
         if length > 0 and length <= tonumber(ARGV[4]) and redis.call('GETRANGE', KEYS[1], 0, 35) ~= ARGV[5] then
           return { 'page', now, redis.call('GET', KEYS[1]) }
         end
-        local holder = redis.call('GET', KEYS[2])
+        local holder = sure('GET', KEYS[2])
         if not holder or holder == ARGV[1] then
           redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
           return { 'lead', now, '' }
@@ -44,15 +43,14 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // is written that it does not lead to. From byte 62 and a mark on they are alike if they lead to the same.
     write: repairing(
         r"
-        for _, key in ipairs(KEYS) do mend(key, 'string') end
-        local holder = redis.call('GET', KEYS[1])
+        local holder = sure('GET', KEYS[1])
         if holder and holder ~= ARGV[1] then return 0 end
         if holder then redis.call('DEL', KEYS[1]) end
         local time = redis.call('TIME')
         local now = time[1] * 1000000 + time[2]
         if not holder and now - tonumber(string.sub(ARGV[3], 5, 20), 16) > 10000000 then return 0 end
         local function is_later(key, value)
-          local old, new = redis.call('GETRANGE', key, 0, 19), string.sub(value, 1, 20)
+          local old, new = sure('GETRANGE', key, 0, 19), string.sub(value, 1, 20)
           return #old == 20 and string.sub(old, 1, 4) == string.sub(new, 1, 4) and old > new
         end
         local function leads_to(value) return #value > 61 and string.sub(value, 62 + string.byte(value, 61)) end
@@ -79,8 +77,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // page is outdated.
     release: repairing(
         r"
-        for _, key in ipairs(KEYS) do mend(key, 'string') end
-        if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+        if sure('GET', KEYS[1]) ~= ARGV[1] then return 0 end
         if ARGV[2] == '0' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2]) end
         if ARGV[4] == '1' then redis.call('DEL', KEYS[2]) end
         return 1
@@ -89,16 +86,14 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     // KEYS: permission. ARGV: who has it, for how many ms more.
     renew: repairing(
         r"
-        for _, key in ipairs(KEYS) do mend(key, 'string') end
-        if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+        if sure('GET', KEYS[1]) ~= ARGV[1] then return 0 end
         return redis.call('PEXPIRE', KEYS[1], ARGV[2])
         ",
     ),
     // KEYS: the secret of the keys. ARGV: a new one, that is taken if there is none, or nothing that a front has written.
     secret: repairing(
         r"
-        mend(KEYS[1], 'string')
-        local kept = redis.call('GETRANGE', KEYS[1], 0, 32)
+        local kept = sure('GETRANGE', KEYS[1], 0, 32)
         if #kept == 32 and not string.match(kept, '%X') then return kept end
         redis.call('SET', KEYS[1], ARGV[1])
         return ARGV[1]
