@@ -18,6 +18,9 @@ class PurgeOnRestartTest < Minitest::Test
       File.read(File.join(__dir__, name))
     end
 
+    # A load that goes on when the test lets it.
+    MEET.call("loading") if File.exist?(File.join(__dir__, "loading"))
+
     # A body that says how it begins, and how it goes on when the test lets it.
     class Halves
       def each
@@ -229,6 +232,34 @@ class PurgeOnRestartTest < Minitest::Test
     assert_equal 0, upgrade.call.last
     @server.wait_for(/purged 1 (page: the code has changed|of the pages taken over: other code made them)$/)
     assert_equal ["two uri-miss", "two hit"], [page, page]
+  end
+
+  # The files are the ones that the next load reads: without a look at the link the pages of this one would stay.
+  def test_a_link_that_is_switched_while_the_code_is_loaded
+    shop
+    write(@dir, "v1/page.erb" => "one", "v2/page.erb" => "two")
+    FileUtils.rm_rf(File.join(@dir, "views"))
+    link("v1")
+    restart
+    page
+    gate, came = barrier(@dir, "loading"), barrier(@dir, "loading.came")
+    loading = Thread.new { restart }
+    came.wait
+    link("v2")
+    FileUtils.rm(File.join(@dir, "loading.came"))
+    gate.open
+    FileUtils.rm(File.join(@dir, "loading"))
+    assert_match(%r{; purged 1 page: the code can't be compared: \S+/views may have changed since it was loaded$}, loading.value)
+    assert_equal ["one uri-miss", "one hit"], [page, page]
+    assert_match(/; purged 1 page: it is not known which code made them$/, restart)
+    assert_equal ["two uri-miss", "two hit"], [page, page]
+  end
+
+  # Has `views` lead there, as a deployment does.
+  def link(target)
+    File.symlink(target, File.join(@dir, "views.new"))
+    File.rename(File.join(@dir, "views.new"), File.join(@dir, "views"))
+    eventually("the clock to go on") { Time.now - File.lstat(File.join(@dir, "views")).ctime > 0.05 }
   end
 
   def test_templates_behind_a_link_and_links_in_a_circle

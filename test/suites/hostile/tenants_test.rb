@@ -52,6 +52,25 @@ class HostileTenantsTest < Minitest::Test
     under_attack(8) { |socket| ask_again(socket, ATTACKER, "/") }
   end
 
+  # What loads of the code are compared by is read from the folder: however deep it is, and whatever lies there.
+  def test_folders_without_end_of_an_application
+    config = ->(body) { "run ->(env) { [200, { \"cache-control\" => \"public, max-age=600\" }, [\"#{body}\"]] }\n" }
+    serve_tenants({ "config.ru" => config.call("one"), "#{"d/" * 1900}page.rb" => "" })
+    home = File.join(@dir, "attacker")
+    assert_equal "one", get(ATTACKER, "/").body
+    File.mkfifo(File.join(home, "pipe.rb"), 0o644)
+    { "zero.rb" => "/dev/zero", "circle" => "circle", "again" => ".", "all" => "/" }.each { |name, to| File.symlink(to, File.join(home, name)) }
+    File.write(File.join(home, "config.ru"), config.call("two"))
+    eventually("the clock to go on") { Time.now - File.ctime(File.join(home, "config.ru")) > 0.05 }
+    FileUtils.touch(File.join(home, "tmp/restart.txt"))
+    @server.wait_for(/attacker: purged 1 page: /)
+    assert_equal "two", get(ATTACKER, "/").body
+    under_attack(0) { nil }
+  ensure
+    # Too deep for what removes the folder else.
+    system("rm", "-rf", File.join(@dir, "attacker/d")) if @dir
+  end
+
   # Patterns below the bound, and the paths that take longest with them.
   def test_rules_with_many_patterns_and_a_long_path
     dear = Array.new(10) { |nth| "/*a*#{"ab" * 3}#{nth}*" }

@@ -24,6 +24,7 @@ use super::{
     worker_process::Worker,
 };
 use crate::{
+    caching::code::{FolderId, Load},
     config::{AppKind, SiteConfig},
     origins::workers::{
         dispatch::queue::{Queue, StreamThreads, WorkerId},
@@ -87,6 +88,10 @@ pub struct Generation {
     pub began_at: f64,
     /// The real path of the root that it is loaded from.
     pub release: PathBuf,
+    /// Which folder was there before it was.
+    pub folder: Option<FolderId>,
+    /// Of its bundle.
+    pub gemfile: Option<PathBuf>,
     /// Its workers' indexes that have been asked for and not come yet.
     pub forking: usize,
     /// Within this time the preloader forks, or says why not.
@@ -167,6 +172,8 @@ impl Generation {
             began,
             began_at: crate::support::clock::unix_seconds() - began.elapsed().as_secs_f64(),
             release: PathBuf::new(),
+            folder: None,
+            gemfile: None,
             forking: 0,
             fork_time: FORK_TIME.min(site.start_timeout),
             fork_due: None,
@@ -223,6 +230,8 @@ impl Generation {
     /// Sends START.
     pub async fn start(&mut self, site: &SiteConfig, found: &StartableApp) {
         self.release.clone_from(&found.root);
+        self.folder = found.folder;
+        self.gemfile = found.gemfile(site);
         self.environment = environment_digest(site, &self.run_as);
         self.send(&start_frame(site, found)).await;
     }
@@ -274,6 +283,17 @@ impl Generation {
         // A preloader that is gone is noticed by the EOF on its socket.
         if let Some(control) = &mut self.control {
             let _ = control.send(frame).await;
+        }
+    }
+
+    /// Of its code.
+    pub fn load(&self) -> Load {
+        Load {
+            root: self.release.clone(),
+            folder: self.folder,
+            gemfile: self.gemfile.clone(),
+            versions: self.report.versions.clone(),
+            environment: self.environment.clone(),
         }
     }
 

@@ -1,16 +1,15 @@
 //! What is kept of an application's pages, as its actor sees it. It keeps and purges nothing itself.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+
+use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{attempts::Outcome, ready_check::Page};
 use crate::caching::{
-    code::{self, Load},
+    code::{self, Load, Unknown},
     MadeBy, OnRestart,
 };
 use unix_user::RunAs;
-
-/// Comparing two loads of the code reads files, which may lie on a file server that is away: then nothing is known.
-const COMPARING: Duration = Duration::from_secs(30);
 
 /// The pages of one site. All of it may take a moment.
 pub trait SitePages: Send + Sync {
@@ -25,9 +24,16 @@ pub trait SitePages: Send + Sync {
 
     /// From now on all are of the code of this digest; None: nobody knows which.
     fn note_code(&self, code: Option<String>);
+
+    /// Held while the files of its application are read. Where they lie may never answer, and then a thread is lost, but not one more
+    /// with each restart and each change of its settings.
+    fn turn(&self) -> Turn;
 }
 
 pub type Pages = Arc<dyn SitePages>;
+
+/// One at a time has it.
+pub type Turn = Arc<tokio::sync::Mutex<()>>;
 
 /// Of an application of which nothing is kept.
 pub struct NoPages;
@@ -46,6 +52,10 @@ impl SitePages for NoPages {
     }
 
     fn note_code(&self, _: Option<String>) {}
+
+    fn turn(&self) -> Turn {
+        Turn::default()
+    }
 }
 
 /// Why a load of the code has no digest to compare.
@@ -58,12 +68,10 @@ pub enum Uncompared {
     #[error("it was not compared in time")]
     NotInTime,
     #[error(transparent)]
-    Unknown(#[from] code::Unknown),
+    Unknown(#[from] Unknown),
     /// The thread that read them has ended.
     #[error("its files could not be read")]
     Unread,
-    #[error("its files could not be read within {} s", COMPARING.as_secs())]
-    TooSlow,
 }
 
 /// The digest of a load of the code.
@@ -95,22 +103,25 @@ pub struct Settled {
 
 /// Purges the pages that another code has made. All requests that the code before may answer have been asked for already.
 pub async fn renew(pages: Pages, on_restart: OnRestart, loaded: Loaded) -> Purged {
-    let digest = match loaded.known {
+    let digest = match loaded.known.clone() {
         Some(digest) => digest,
         None if on_restart != OnRestart::Changed => Err(Uncompared::NotAsked),
         None => {
-            let Loaded { load, began, run_as, .. } = loaded;
-            let reading = tokio::task::spawn_blocking(move || code::digest(&load, began, &run_as));
-            match tokio::time::timeout(COMPARING, reading).await {
-                Ok(Ok(digest)) => digest.map_err(Uncompared::from),
-                Ok(Err(_)) => Err(Uncompared::Unread),
-                Err(_) => Err(Uncompared::TooSlow),
-            }
+            timeout(code::PATIENCE, read(loaded, pages.turn())).await.unwrap_or_else(|_| Err(Unknown::TooSlow.into()))
         }
     };
     let known = digest.clone();
-    let purging = tokio::task::spawn_blocking(move || purge(&*pages, on_restart, known));
+    let purging = spawn_blocking(move || purge(&*pages, on_restart, known));
     Purged { digest, text: purging.await.ok().flatten() }
+}
+
+async fn read(Loaded { load, began, run_as, .. }: Loaded, turn: Turn) -> Digest {
+    let turn = turn.lock_owned().await;
+    let reading = spawn_blocking(move || {
+        let _turn = turn;
+        code::digest(&load, began, &run_as)
+    });
+    reading.await.map_or(Err(Uncompared::Unread), |digest| digest.map_err(Uncompared::from))
 }
 
 fn purge(pages: &dyn SitePages, on_restart: OnRestart, digest: Digest) -> Option<String> {
@@ -162,9 +173,25 @@ mod tests {
             self.made_by.lock().clone()
         }
 
+        fn turn(&self) -> Turn {
+            Turn::default()
+        }
+
         fn note_code(&self, code: Option<String>) {
             *self.made_by.lock() = code.map_or(MadeBy::Unknown, MadeBy::Code);
         }
+    }
+
+    #[tokio::test]
+    async fn the_code_is_read_by_one_thread_at_a_time() {
+        let (load, run_as) = (Arc::into_inner(Load::for_tests()).unwrap(), RunAs::own());
+        let turn = Turn::default();
+        let held = turn.clone().lock_owned().await;
+        let reading = tokio::spawn(read(Loaded { load, began: 0.0, run_as, known: None }, turn));
+        tokio::task::yield_now().await;
+        assert!(!reading.is_finished(), "the one before has not come back");
+        drop(held);
+        assert!(matches!(reading.await.unwrap(), Err(Uncompared::Unknown(Unknown::Unreadable(..)))));
     }
 
     #[test]
@@ -172,7 +199,7 @@ mod tests {
         let kept =
             |count: usize, made_by: MadeBy| CountedPages { count: Mutex::new(count), made_by: Mutex::new(made_by) };
         let code = |code: &str| MadeBy::Code(code.into());
-        let (one, none): (Digest, Digest) = (Ok("one".into()), Err(code::Unknown::Changed("app/a.rb".into()).into()));
+        let (one, none): (Digest, Digest) = (Ok("one".into()), Err(Unknown::Changed("app/a.rb".into()).into()));
         let changed = Some("purged 2 pages: the code has changed");
         let unknown = Some("purged 2 pages: it is not known which code made them");
         let uncompared =

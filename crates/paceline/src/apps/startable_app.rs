@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::config::{self, AppKind, DetectError, SiteConfig};
+use crate::{
+    caching::code::{self, FolderId},
+    config::{self, AppKind, DetectError, SiteConfig},
+};
 use unix_user::{self, AccountRequest, Refused, RunAs};
 
 /// Why a site has no application that can be started.
@@ -28,6 +31,8 @@ pub enum NoApplication {
 pub struct StartableApp {
     /// The real path of the root (Capistrano's `current` is a symlink).
     pub root: PathBuf,
+    /// Which folder is there.
+    pub folder: Option<FolderId>,
     /// The root as it is named.
     named: PathBuf,
     pub kind: AppKind,
@@ -54,7 +59,8 @@ impl StartableApp {
         let kind = detected.kind;
         let rackup = settings.rackup.or_else(|| Some(detected.entry).filter(|path| path.is_file()));
         let puma_config = site.puma_config.as_ref().map(inside);
-        Ok(StartableApp { root, named: release.to_path_buf(), kind, rackup, puma_config })
+        let folder = code::folder_id(&root);
+        Ok(StartableApp { root, folder, named: release.to_path_buf(), kind, rackup, puma_config })
     }
 
     /// Err: nothing in it starts an application.

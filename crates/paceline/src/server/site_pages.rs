@@ -6,7 +6,10 @@ use http_guard::host;
 
 use super::popular;
 use crate::{
-    apps::{pages::SitePages, ready_check::Page},
+    apps::{
+        pages::{SitePages, Turn},
+        ready_check::Page,
+    },
     caching::MadeBy,
     config::SiteConfig,
     request::front::Front,
@@ -46,5 +49,9 @@ impl SitePages for KeptPages {
         if let Some(server) = self.server.upgrade() {
             server.cache.note_code(&self.site, code);
         }
+    }
+
+    fn turn(&self) -> Turn {
+        self.server.upgrade().map_or_else(Turn::default, |server| server.cache.code_turn(&self.site))
     }
 }

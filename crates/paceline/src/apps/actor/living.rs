@@ -8,7 +8,7 @@ use crate::{
         generation::{Generation, Phase},
         worker_process::{Worker, WorkerEnd, WorkerStage},
     },
-    caching::auto::{Living, Load, Process, Stage},
+    caching::auto::{Living, Process, Stage},
 };
 
 impl Actor {
@@ -35,11 +35,7 @@ fn add(living: &mut Living, generation: &Generation) {
         Phase::Loading | Phase::Failing => Stage::Loading,
         _ => Stage::Ready,
     };
-    let load = Arc::new(Load {
-        root: generation.release.clone(),
-        versions: generation.report.versions.clone(),
-        environment: generation.environment.clone(),
-    });
+    let load = Arc::new(generation.load());
     let process = |pid: i32, worker: Option<usize>, stage: Stage| Process { pid, worker, stage, load: load.clone() };
     living.processes.extend(preloader.map(|pid| process(generation.ruby.unwrap_or(pid), None, stage)));
     let workers = generation.workers.values().filter(|worker| !matches!(worker.end, WorkerEnd::Exited { .. }));

@@ -10,7 +10,7 @@ use crate::{
         events::{ActorEvent, Event},
         pages::{renew, Loaded, Purged, Settled},
     },
-    caching::{code::Load, OnRestart},
+    caching::OnRestart,
     observe::log::Name,
 };
 
@@ -21,11 +21,7 @@ impl Actor {
         let (site, current) = (&self.context.site, self.current.as_ref());
         let Some((settings, current)) = site.cache.as_ref().zip(current) else { return self.attempts.end(&outcome) };
         let on_restart = settings.on_restart;
-        let load = Load {
-            root: current.release.clone(),
-            versions: current.report.versions.clone(),
-            environment: current.environment.clone(),
-        };
+        let load = current.load();
         let (began, run_as, known) = (current.began_at, current.run_as.clone(), current.digest.clone());
         let (loaded, number) = (Loaded { load, began, run_as, known }, current.number);
         if on_restart == OnRestart::Off {
