@@ -84,6 +84,7 @@ class RailsFrontTest < Minitest::Test
 
     gone = plain.get("/stack").body.lines(chomp: true) - front.get("/stack").body.lines(chomp: true)
     assert_equal "404", front.get("/.hidden").code, "names that begin with a dot are nobody's"
+    %w[/about.html/ /./about /shop%2Findex.html].each { |path| assert_equal %w[200 404], [plain, front].map { |server| server.get(path).code }, path }
     always = %w[Rack::Sendfile ActionDispatch::Static Rack::Head]
     if front.output.include?("Rack 3 is needed")
       assert_equal always, gone
