@@ -115,6 +115,18 @@ class TuningTest < Paceline::Test
     assert_match(/warm_up: \/ill was answered with 500\n/, err)
   end
 
+  def test_what_comes_after_a_response_comes_after_a_warm_up_too
+    done = []
+    app = lambda do |env|
+      env["rack.response_finished"] << ->(_, status, _, error) { done << [status, error&.message] } << ->(*) { raise "late" }
+      env["rack.after_reply"] << -> { done << "reply" }
+      env["PATH_INFO"] == "/bad" ? raise("no") : [200, {}, []]
+    end
+    _, err = capture_io { Paceline::Server::Tuning.new({ "warm_up" => "/a /bad", "yjit" => "off" }).prepare(app) }
+    assert_equal [[200, nil], "reply", [nil, "no"], "reply"], done
+    assert_equal 2, err.scan("RuntimeError: late").size
+  end
+
   def test_threads_that_the_fork_would_lose_are_told
     app = lambda do |_env|
       @left = Thread.new { sleep }

@@ -77,17 +77,31 @@ module Paceline
         warn "paceline: warm_up started #{more} thread#{"s" if more > 1}, which workers will not have" if more.positive?
       end
 
+      # With what comes after a response: there an application gives back what the request held, as Rails 8.1 does with its connection to the database.
       def request(app, path)
-        status, _, body = app.call(env(path))
-        body.each { |_part| } if body.respond_to?(:each)
-        body.close if body.respond_to?(:close)
-        warn "paceline: warm_up: #{path} was answered with #{status}" if status.to_i >= 500
+        env = env_of(path)
+        status = fields = body = nil
+        error = guard(path) do
+          status, fields, body = app.call(env)
+          body.each { |_part| } if body.respond_to?(:each)
+          warn "paceline: warm_up: #{path} was answered with #{status}" if status.to_i >= 500
+        end
+        guard(path) { body.close } if body.respond_to?(:close)
+        Array(env["rack.response_finished"]).reverse_each { |callback| guard(path) { callback.call(env, status, fields, error) } }
+        Array(env["rack.after_reply"]).each { |callback| guard(path) { callback.call } }
+      end
+
+      # What the block raised, which is said, or nil.
+      def guard(path)
+        yield
+        nil
       rescue StandardError => e
         warn "paceline: warm_up: #{path}: #{e.class}: #{e.message}", *e.backtrace.first(5)
+        e
       end
 
       # https, for an application that only redirects otherwise.
-      def env(path)
+      def env_of(path)
         path, query = path.split("?", 2)
         { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query.to_s, "HTTPS" => "on",
           "SERVER_NAME" => @host, "SERVER_PORT" => "443", "SERVER_PROTOCOL" => "HTTP/1.1", "HTTP_HOST" => @host.dup,
