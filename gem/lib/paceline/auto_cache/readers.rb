@@ -21,7 +21,7 @@ module Paceline
         /action_dispatch/(?:http/|request/session|middleware/(?:cookies|flash|remote_ip))|/action_dispatch/routing/url_for|
         /action_controller/(?:base|metal)\.rb|/action_controller/metal/(?:cookies|flash|request_forgery_protection|helpers)|
         /action_view/(?:helpers|renderer|template|base|buffers|rendering)|/abstract_controller/|
-        /active_support/(?:core_ext|time_with_zone|values|duration|time_zone|callbacks|number_helper)|
+        /active_support/(?:cache/strategy/local_cache|core_ext|time_with_zone|values|duration|time_zone|callbacks|number_helper)|
         /active_support/(?:hash_with_indifferent_access|json|parameter_filter)|
         /(?:securerandom|random/formatter|date|time|forwardable|delegate|set|fileutils|pstore)\.rb\z|/concurrent/
       }x
