@@ -41,24 +41,26 @@ static int64_t nanoseconds(void) {
 }
 
 /* A client that sends one request after the other is back sooner than the kernel wakes a thread (docs/decisions/0013-spin-before-sleep.md). Whatever else
- * wants the processor gets it by sched_yield(2), and the time passes meanwhile. True: something was received, or the socket has failed. */
+ * wants the processor gets it by sched_yield(2), and the time passes meanwhile: after it a spin was in vain, whatever has come. True: something was received, or the socket has failed. */
 static int spin(struct receiving *receiving) {
     if (skip > 0) {
         skip--;
         return 0;
     }
-    for (int64_t end = nanoseconds() + SPIN_TIME;;) {
+    int64_t end = nanoseconds() + SPIN_TIME;
+    for (;;) {
         receiving->received = recv(receiving->fd, receiving->into, receiving->size, MSG_DONTWAIT);
-        if (receiving->received >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+        int error = errno, done = receiving->received >= 0 || (error != EAGAIN && error != EWOULDBLOCK), late = nanoseconds() >= end;
+        if (late) {
+            skip = next_skip;
+            next_skip = next_skip * 2 + 1 < MOST_SKIPPED ? next_skip * 2 + 1 : MOST_SKIPPED;
+        } else if (done) {
             next_skip = 0;
-            return 1;
         }
-        if (nanoseconds() >= end) break;
+        receiving->error = error;
+        if (done || late) return done;
         sched_yield();
     }
-    skip = next_skip;
-    next_skip = next_skip * 2 + 1 < MOST_SKIPPED ? next_skip * 2 + 1 : MOST_SKIPPED;
-    return 0;
 }
 
 /* By poll(2): a thread that waits in recv(2) is woken as well when the other side has read what was sent before. Where the application
@@ -66,10 +68,7 @@ static int spin(struct receiving *receiving) {
  * would lie there for ever. Called again, it lets go of the old one, and the front learns of it. */
 static void *receive_waiting(void *argument) {
     struct receiving *receiving = argument;
-    if (spin(receiving)) {
-        receiving->error = errno;
-        return NULL;
-    }
+    if (spin(receiving)) return NULL;
     struct pollfd readable = {receiving->fd, POLLIN, 0};
     do receiving->received = poll(&readable, 1, ONE_POLL);
     while (receiving->received == 0);

@@ -288,10 +288,10 @@ impl<'a> Files<'a> {
 
     /// Err: its content, name or rights may have been changed since the load began.
     fn unless_later(&self, path: &Path, found: &Metadata) -> Result<(), Unknown> {
-        match found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9 + TICK > self.began {
-            true => Err(Unknown::Changed(path.to_owned())),
-            false => Ok(()),
+        if found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9 + TICK > self.began {
+            return Err(Unknown::Changed(path.to_owned()));
         }
+        Ok(())
     }
 
     fn in_time(&self) -> Result<(), Unknown> {

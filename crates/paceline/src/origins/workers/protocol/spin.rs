@@ -74,26 +74,30 @@ pub fn before_park() {
 }
 
 /// Calls `look` until it finds something, if the caller was given the turn; None: it was not, or the time has passed. Whatever else wants the
-/// processor gets it meanwhile, and then the time is over, too.
-pub fn spin<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// processor gets it meanwhile, and then the time is over, too: what is found after it would have been heard of earlier asleep.
+pub fn spin<T>(look: impl FnMut() -> Option<T>) -> Option<T> {
+    spin_for(SPIN_TIME, look)
+}
+
+fn spin_for<T>(time: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     if !SPINS.with_borrow_mut(|spins| std::mem::take(&mut spins.turn)) {
         return None;
     }
-    let end = Instant::now() + SPIN_TIME;
-    let found = loop {
-        if let Some(found) = look() {
-            break Some(found);
-        }
-        if Instant::now() >= end {
-            break None;
+    let end = Instant::now() + time;
+    let (found, in_vain) = loop {
+        let found = look();
+        let is_late = Instant::now() >= end;
+        if found.is_some() || is_late {
+            break (found, is_late);
         }
         std::thread::yield_now();
     };
-    SPINS.with_borrow_mut(|spins| match found {
-        Some(_) => spins.next_skip = 0,
-        None => {
+    SPINS.with_borrow_mut(|spins| {
+        if in_vain {
             spins.skip = spins.next_skip;
             spins.next_skip = (spins.next_skip * 2 + 1).min(MOST_SKIPPED);
+        } else {
+            spins.next_skip = 0;
         }
     });
     found
@@ -117,16 +121,20 @@ mod tests {
         }
     }
 
-    /// Whether a task that expects an answer gets the turn; `found`: whether it finds one.
-    fn spins(found: bool) -> bool {
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// Whether a task that expects an answer gets the turn; `in_time`: whether it finds one before the time has passed.
+    fn spins(in_time: bool) -> bool {
         let woken = Arc::new(Woken::default());
         expect(&woken.clone().into());
         before_park();
         let mut looked = false;
-        spin(|| {
+        let found = spin_for(if in_time { LONG } else { Duration::ZERO }, || {
             looked = true;
-            found.then_some(())
+            Some(())
         });
+        assert_eq!(found.is_some(), looked);
         assert_eq!(woken.0.load(Relaxed), usize::from(looked));
         looked
     }
@@ -153,6 +161,14 @@ mod tests {
         assert!(spins(true));
         drop(other);
         assert!(!spins(true));
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_not_looked_for_long() {
+        let _one = WaitingConversation::begin();
+        expect(std::task::Waker::noop());
+        before_park();
+        assert_eq!(spin_for(Duration::ZERO, || None::<()>), None);
     }
 
     #[test]
