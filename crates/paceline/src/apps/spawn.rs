@@ -291,11 +291,13 @@ pub fn environment_digest(site: &SiteConfig, run_as: &RunAs) -> String {
 fn digest_of(env: &BTreeMap<OsString, OsString>, own: &BTreeMap<String, String>) -> String {
     let mut context = Context::new(&SHA256);
     let is_of_application = |name: &OsStr| {
-        if name.to_str().is_some_and(|name| own.contains_key(name)) {
-            return true;
-        }
         let begins = |begin: &str| name.as_encoded_bytes().starts_with(begin.as_bytes());
-        !begins("PACELINE_") && !begins(SHELL_FUNCTION) && !OF_ONE_START.iter().any(|one| name == *one)
+        // Ours, which are among what the settings have for it: sockets with the number of this process.
+        if begins("PACELINE_") {
+            return false;
+        }
+        let is_own = name.to_str().is_some_and(|name| own.contains_key(name));
+        is_own || !begins(SHELL_FUNCTION) && !OF_ONE_START.iter().any(|one| name == *one)
     };
     for (name, value) in env.iter().filter(|(name, _)| is_of_application(name)) {
         for text in [name, value] {
@@ -329,10 +331,11 @@ mod tests {
             ("SHOP", "a"),
         ];
         assert_eq!(digest(&of_one_start), first);
-        let own = BTreeMap::from([("TERM".to_owned(), "autumn".to_owned())]);
-        let with_own =
-            |term: &str| digest_of(&BTreeMap::from([("SHOP".into(), "a".into()), ("TERM".into(), term.into())]), &own);
-        assert_ne!(with_own("autumn"), with_own("spring"), "the settings name it");
+        let own = ["TERM", "PACELINE_AUTO_CACHE"].map(|name| (name.to_owned(), String::new())).into();
+        let with_own = |name: &str, value: &str| digest_of(&BTreeMap::from([(name.into(), value.into())]), &own);
+        assert_ne!(with_own("TERM", "autumn"), with_own("TERM", "spring"), "the settings name it");
+        let journal = |process: u32| with_own("PACELINE_AUTO_CACHE", &format!("tmp/paceline-journal-{process}.sock"));
+        assert_eq!(journal(7), journal(8));
         assert!(!first.contains("SHOP"));
     }
 
