@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REQUESTS (64 * 1024)
@@ -161,16 +160,10 @@ static VALUE mailbox_take(VALUE self) {
     }
 }
 
-static int64_t now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /* Tells the front that there are answers, if it waits. A full socket tells it as well. */
 static void notify(struct mailbox *mailbox, int socket) {
     mailbox->untold = 0;
-    mailbox->told = now();
+    mailbox->told = paceline_now();
     if (atomic_exchange(word(mailbox, FRONT_WAITS), 0) == 0) return;
     static const uint8_t notice[5] = {0, 0, 0, 0, NOTICE};
     while (send(socket, notice, sizeof notice, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
@@ -230,7 +223,7 @@ int paceline_mailbox_put(VALUE self, int socket, struct iovec *pieces, int count
     int quick = next >= 0 && *(uint32_t *)(mailbox->memory + HEAD + next + 12) & QUICK;
     /* That the thread is idle matters to nobody before the answer to the request which it takes now. */
     if (next >= 0 && ((uint8_t *)pieces[0].iov_base)[4] == IDLE) return 1;
-    if (!quick || mailbox->untold >= UNTOLD || now() - mailbox->told > UNTOLD_TIME) notify(mailbox, socket);
+    if (!quick || mailbox->untold >= UNTOLD || paceline_now() - mailbox->told > UNTOLD_TIME) notify(mailbox, socket);
     return 1;
 }
 

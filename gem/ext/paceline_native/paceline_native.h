@@ -24,6 +24,9 @@ void paceline_init_env(VALUE native);
 void paceline_init_response(VALUE native);
 void paceline_init_gather(VALUE native);
 
+/* Nanoseconds of CLOCK_MONOTONIC. */
+int64_t paceline_now(void);
+
 /* Bytes of a REQUEST frame before its env: length, type, number, flags, length of the env. */
 #define PACELINE_REQUEST_HEAD 18
 

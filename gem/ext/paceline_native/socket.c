@@ -34,7 +34,7 @@ struct receiving {
 /* Of this thread: so many waits are left that it sleeps through, and so many come after the next spin that is in vain. */
 static _Thread_local unsigned skip, next_skip;
 
-static int64_t nanoseconds(void) {
+int64_t paceline_now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
@@ -47,10 +47,10 @@ static int spin(struct receiving *receiving) {
         skip--;
         return 0;
     }
-    int64_t end = nanoseconds() + SPIN_TIME;
+    int64_t end = paceline_now() + SPIN_TIME;
     for (;;) {
         receiving->received = recv(receiving->fd, receiving->into, receiving->size, MSG_DONTWAIT);
-        int error = errno, done = receiving->received >= 0 || (error != EAGAIN && error != EWOULDBLOCK), late = nanoseconds() >= end;
+        int error = errno, done = receiving->received >= 0 || (error != EAGAIN && error != EWOULDBLOCK), late = paceline_now() >= end;
         if (late) {
             skip = next_skip;
             next_skip = next_skip * 2 + 1 < MOST_SKIPPED ? next_skip * 2 + 1 : MOST_SKIPPED;

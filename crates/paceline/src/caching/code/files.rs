@@ -67,13 +67,13 @@ pub struct Files<'a> {
     names: usize,
     bytes: u64,
     /// How each is called wherever the application lies, and what it is.
-    found: Vec<(String, Found)>,
+    found: Vec<(String, ListedFile)>,
     /// All that were followed.
     links: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Found {
+enum ListedFile {
     File(PathBuf),
     /// A link to what has been listed under this name.
     Again(String),
@@ -122,7 +122,7 @@ impl<'a> Files<'a> {
             Err(why) if self.is_no_code(&why) || is_nowhere(&why) => return Ok(()),
             Err(why) => return Err(unreadable(path)(why)),
         }
-        self.find(name.to_owned(), Found::File(path.to_owned()))
+        self.find(name.to_owned(), ListedFile::File(path.to_owned()))
     }
 
     /// Finds those of a folder that is named from another one on.
@@ -136,7 +136,7 @@ impl<'a> Files<'a> {
     /// What a bundle has come to, which names gems that have a path: as it is called, where it lies, and its text.
     pub fn locks(&self) -> Result<Vec<(String, PathBuf, String)>, Unknown> {
         let locks = self.found.iter().filter_map(|(name, found)| match found {
-            Found::File(path) if ["lock", "locked"].contains(&ending(name)) => Some((name.clone(), path.clone())),
+            ListedFile::File(path) if ["lock", "locked"].contains(&ending(name)) => Some((name.clone(), path.clone())),
             _ => None,
         });
         let read = |(name, path): (String, PathBuf)| -> Result<_, Unknown> {
@@ -157,8 +157,8 @@ impl<'a> Files<'a> {
             };
             given(name.as_bytes());
             match found {
-                Found::Again(first) => given(first.as_bytes()),
-                Found::File(path) => {
+                ListedFile::Again(first) => given(first.as_bytes()),
+                ListedFile::File(path) => {
                     let size = self.read(&path, MAX_BYTES - self.bytes, &mut give)?;
                     give(&size.to_be_bytes());
                     self.bytes += size;
@@ -188,7 +188,7 @@ impl<'a> Files<'a> {
             return Ok(Vec::new());
         }
         if let Some(first) = self.seen.get(&(id.0, id.1, all)).cloned() {
-            self.find(name, Found::Again(first))?;
+            self.find(name, ListedFile::Again(first))?;
             return Ok(Vec::new());
         }
         self.seen.insert((id.0, id.1, all), name.clone());
@@ -212,16 +212,16 @@ impl<'a> Files<'a> {
                 let all = all || CODE.contains(&&*own);
                 inner.push(Folder { path, name, all, above: above.clone() });
             } else if kind.is_file() && !is_editors(&own) && (all || counts(&own)) {
-                self.find(name, Found::File(path))?;
+                self.find(name, ListedFile::File(path))?;
             }
         }
         Ok(inner)
     }
 
-    fn find(&mut self, name: String, found: Found) -> Result<(), Unknown> {
+    fn find(&mut self, name: String, found: ListedFile) -> Result<(), Unknown> {
         let more = match &found {
-            Found::File(path) => path.as_os_str().len(),
-            Found::Again(first) => first.len(),
+            ListedFile::File(path) => path.as_os_str().len(),
+            ListedFile::Again(first) => first.len(),
         };
         self.remember(name.len() + more)?;
         self.found.push((name, found));

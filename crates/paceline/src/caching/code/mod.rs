@@ -137,6 +137,10 @@ mod tests {
         os::unix::fs::{symlink, PermissionsExt},
     };
 
+    fn load_at(root: &Path) -> Load {
+        Load { root: root.to_owned(), folder: None, gemfile: None, versions: String::new(), environment: String::new() }
+    }
+
     #[test]
     fn a_load_says_when_it_began() {
         let release = format!("7-{}", clock::now() / 1000 - 5000);
@@ -152,11 +156,9 @@ mod tests {
         }
         let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
         let load = |versions: &str, environment: &str| Load {
-            root: root.clone(),
-            folder: None,
-            gemfile: None,
             versions: versions.into(),
             environment: environment.into(),
+            ..load_at(&root)
         };
         let later = || clock::unix_seconds() + 1.0;
         let own = || digest(&load("ruby 3.1", ""), later(), &RunAs::own()).unwrap();
@@ -211,13 +213,7 @@ mod tests {
             "release/Gemfile.lock",
             "PATH\n  remote: ../tax\n  specs:\n    tax (1.0)\n\nGEM\n  remote: https://rubygems.org/\n",
         );
-        let load = Load {
-            root: root.clone(),
-            folder: None,
-            gemfile: None,
-            versions: String::new(),
-            environment: String::new(),
-        };
+        let load = load_at(&root);
         let own = |since: f64| digest(&load, clock::unix_seconds() + since, &RunAs::own());
         let mut seen = vec![own(1.0).unwrap()];
         write("log/production.log", "more");
@@ -241,13 +237,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("paceline-code-{}", uuid::Uuid::new_v4().simple()));
         fs::create_dir_all(root.join("app")).unwrap();
         fs::write(root.join("app/a.rb"), "").unwrap();
-        let load = Load {
-            root: root.clone(),
-            folder: None,
-            gemfile: None,
-            versions: String::new(),
-            environment: String::new(),
-        };
+        let load = load_at(&root);
         let own = |began: f64| digest(&load, began, &RunAs::own());
         // Whatever the file system's clock is.
         let changed = fs::metadata(root.join("app")).unwrap();
@@ -275,13 +265,7 @@ mod tests {
         }
         assert!(std::process::Command::new("mkfifo").arg(root.join("views/pipe.erb")).status().unwrap().success());
         fs::write(root.join("views/page.erb"), "one").unwrap();
-        let load = Load {
-            root: root.clone(),
-            folder: None,
-            gemfile: None,
-            versions: String::new(),
-            environment: String::new(),
-        };
+        let load = load_at(&root);
         let own = || digest(&load, clock::unix_seconds() + 1.0, &RunAs::own());
         let first = own().unwrap();
         fs::write(root.join("views/page.erb"), "two").unwrap();
@@ -321,7 +305,7 @@ mod tests {
         fn load(&self, name: &str) -> Load {
             let root = self.0.join(name);
             let folder = folder_id(&root);
-            Load { root, folder, gemfile: None, versions: String::new(), environment: String::new() }
+            Load { folder, ..load_at(&root) }
         }
 
         /// As after all that was written.
@@ -462,13 +446,7 @@ mod tests {
     #[test]
     fn more_files_than_are_looked_at_make_no_digest() {
         let root = std::env::temp_dir().join(format!("paceline-code-{}", uuid::Uuid::new_v4().simple()));
-        let load = Load {
-            root: root.clone(),
-            folder: None,
-            gemfile: None,
-            versions: String::new(),
-            environment: String::new(),
-        };
+        let load = load_at(&root);
         let own = || digest(&load, clock::unix_seconds() + 1.0, &RunAs::own());
         for folder in 0..31 {
             let folder = root.join(format!("app/views/{folder}"));

@@ -386,33 +386,30 @@ fn poll_read(
     received: &mut BytesMut,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
-    SCRATCH.with_borrow_mut(|scratch| loop {
+    loop {
         let mut ready = ready!(stream.poll_read_ready(cx))?;
-        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
-            Ok((_, count)) => {
-                if (1..scratch.len()).contains(&count) {
-                    ready.clear_ready();
-                }
-                received.extend_from_slice(&scratch[..count]);
-                return Poll::Ready(Ok(count));
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => ready.clear_ready(),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Poll::Ready(Err(error.into())),
+        let Some(read) = read_now(stream, received) else {
+            ready.clear_ready();
+            continue;
+        };
+        if read.as_ref().is_ok_and(|count| (1..READ).contains(count)) {
+            ready.clear_ready();
         }
-    })
+        return Poll::Ready(read);
+    }
 }
 
 /// Reads what is there, whatever the event loop knows; None: nothing.
 fn read_now(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> Option<io::Result<usize>> {
-    SCRATCH.with_borrow_mut(|scratch| {
+    SCRATCH.with_borrow_mut(|scratch| loop {
         match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
             Ok((_, count)) => {
                 received.extend_from_slice(&scratch[..count]);
-                Some(Ok(count))
+                return Some(Ok(count));
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => None,
-            Err(error) => Some(Err(error.into())),
+            Err(rustix::io::Errno::WOULDBLOCK) => return None,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Some(Err(error.into())),
         }
     })
 }
@@ -429,18 +426,12 @@ fn is_unread(stream: &AsyncFd<StdUnixStream>) -> bool {
 /// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something
 /// to read.
 fn read_rest(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> io::Result<usize> {
-    SCRATCH.with_borrow_mut(|scratch| {
-        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
-            Ok((_, count)) => {
-                received.extend_from_slice(&scratch[..count]);
-                Ok(count)
-            }
-            // As the kernel says it where nobody else holds the other end.
-            Err(rustix::io::Errno::WOULDBLOCK) if is_unread(stream) => Err(io::ErrorKind::ConnectionReset.into()),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
-            Err(error) => Err(error.into()),
-        }
-    })
+    match read_now(stream, received) {
+        Some(read) => read,
+        // As the kernel says it where nobody else holds the other end.
+        None if is_unread(stream) => Err(io::ErrorKind::ConnectionReset.into()),
+        None => Ok(0),
+    }
 }
 
 #[cfg(test)]

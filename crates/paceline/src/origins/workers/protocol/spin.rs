@@ -19,7 +19,7 @@ const MOST_SKIPPED: u32 = 63;
 struct Spins {
     /// Conversations with workers whose answers have not begun.
     conversations: u32,
-    /// Who waits for an answer since the last time that the loop had nothing to do.
+    /// The task that has begun to wait for an answer since the loop last had nothing to do.
     expected: Option<Waker>,
     /// The loop has nothing else to do, and the task that `expected` named is to spin.
     turn: bool,
