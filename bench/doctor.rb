@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 # `bin/bench doctor`: whether `paceline doctor` finds known faults: a small application for each, with its clean twin, and what the cure brings under
-# `paceline bench`; what it says of whole applications; what visitors notice of it. Parts: --faults, --twins, --applied, --real, --live; all, if none is named.
+# `paceline bench`; what it says of whole applications; what visitors notice of it. Parts: --faults, --twins, --applied, --real, --live; all, if none is named. Apart from these:
+# --generated, applications that are made from seeds.
 require "optparse"
 require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "lib/progress"
+require_relative "doctor/generated/run"
 require_relative "doctor/live"
 require_relative "doctor/real"
 require_relative "doctor/report"
@@ -14,7 +16,7 @@ require_relative "doctor/trial"
 
 module Bench
   class Doctor
-    Options = Struct.new(:apps, :parts, :seconds, :rates, :rounds, :trials, :busy, :output, keyword_init: true)
+    Options = Struct.new(:apps, :parts, :seconds, :rates, :rounds, :trials, :busy, :output, :generated, :seeds, :base, keyword_init: true)
     PACKAGES = %w[puma ruby-sinatra].freeze
 
     def initialize(arguments)
@@ -33,6 +35,8 @@ module Bench
       Invocation.need_paceline("doctor")
       Processes.new.adopt_orphans
       Invocation.interrupt_by_signals
+      return Generated::Run.new(@options, @command, PACKAGES).run if @options.generated
+
       found, progress = DoctorResults.new(proofs: [], real: [], live: []), Progress.new(steps)
       report = DoctorReport.new(found, facts: Machine.facts, versions: Machine.versions(PACKAGES), options: @options, command: @command, clock: progress)
       DoctorScene.open { |scene| measure(found, scene, progress) }
@@ -90,6 +94,9 @@ module Bench
         it.on("--applied", "Only what the cures bring; the doctor is not asked") { @options.parts |= %w[applied] }
         it.on("--real", "Only what it says of whole applications, and what its first advice brings there") { @options.parts |= %w[real] }
         it.on("--live", "Only the response times of the brewery while the doctor works") { @options.parts |= %w[live] }
+        it.on("--generated", "Only applications that are made from seeds, and what the doctor says of them") { @options.generated = true }
+        it.on("--seeds N..M", "Seeds of --generated (#{Generated::Run::SEEDS}), or one") { |text| @options.seeds = Generated::Run.seeds(text) }
+        it.on("--base BASE", Generated::Application::BASES.keys, "Of --generated: rails, sinatra or rack instead of the seed's own") { |base| @options.base = base }
         it.on("--rates A,B", Array, "Requests a second for --live (#{DoctorLive::RATES.join(",")})") { |rates| @options.rates = rates.map { |rate| Integer(rate, 10) } }
         it.on("--rounds N", Integer, "Rounds of --live (#{DoctorLive::ROUNDS})") { |n| @options.rounds = n }
         it.on("--busy", "Let the doctor not wait for a quiet machine") { @options.busy = true }

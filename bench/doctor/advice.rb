@@ -11,7 +11,7 @@ module Bench
   # "at_least" or "computed"; both nil where nothing was measured. MEMORY: the part of all workers' private memory that it saves under load, SENT: of the bytes of
   # a page that it compresses, nil likewise; SAVED_BYTES: of the one or the other.
   # NUMBER: of `paceline doctor apply`; WRITTEN: whether that writes it.
-  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :line, :at, :gain, :bound, :saved_ms, :memory, :sent, :saved_bytes, keyword_init: true) do
+  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :sentence, :line, :at, :gain, :bound, :saved_ms, :memory, :sent, :saved_bytes, keyword_init: true) do
     # Whether it is about PATH.
     def about?(path) = path == "*" || routes.empty? || routes.any? { |route| File.fnmatch(route.sub(/\A[A-Z]+ /, ""), path) }
     def to_s = [kind, *routes.first].join(" ")
@@ -26,7 +26,8 @@ module Bench
     class Failed < StandardError; end
 
     # `others`: what it looked at in vain. `left_out`: requests that could not be replayed, with why. `waited`: seconds, for a quiet machine.
-    attr_reader :advice, :others, :left_out, :seconds, :waited
+    # `spent`: the line in which each route spends most.
+    attr_reader :advice, :others, :left_out, :spent, :seconds, :waited
 
     # Of the application in FOLDER. ARGUMENTS: of `paceline doctor`. LIMIT: seconds after which it is ended. PROGRAM: what runs it, another system's way of it.
     def self.ask(folder, arguments, environment, limit: nil, program: [Servers.paceline])
@@ -60,6 +61,7 @@ module Bench
       @advice = found.fetch("advice").map.with_index(1) { |one, number| read(one, number) }
       @others = found.fetch("others", []).map { |one| [one["kind"], one["standing"], one["why"]].compact.join(" ") }
       @left_out = found.dig("sample", "left_out").to_a.map { |one| one.values_at("request", "why", "what").join(" ") }
+      @spent = found.dig("sample", "spent").to_a
       @seconds = seconds
       @waited = waited
     end
@@ -71,7 +73,7 @@ module Bench
       measured = gain && gain["of_us"].positive?
       memory, all = one["memory"], one.dig("load", "control", "memory")
       before, after = one.fetch("compression", nil)&.first&.values_at("before", "after")
-      DoctorAdvice.new(number: number, written: one.dig("fix", "can_apply"), kind: one.fetch("kind"), routes: one.fetch("routes"), line: one.dig("fix", "line"), at: one["at"],
+      DoctorAdvice.new(number: number, written: one.dig("fix", "can_apply"), kind: one.fetch("kind"), routes: one.fetch("routes"), sentence: one["sentence"], line: one.dig("fix", "line"), at: one["at"],
                        memory: (-memory.fdiv(all) if memory && all), sent: (1 - after.fdiv(before) if before), saved_bytes: memory ? -memory : (before - after if before),
                        gain: (gain["gain_us"].fdiv(gain["of_us"]) if measured), bound: (gain["bound"] if measured), saved_ms: gain && gain["gain_us"].fdiv(1000))
     end

@@ -38,18 +38,21 @@ module Bench
     def run
       return first if @fault.measure == "first"
 
-      @scene.serving(@fault) do |*servers|
-        compare(*servers)
-        case @fault.measure
-        when "memory" then of_memory(servers)
-        when "first_view" then of_views(servers, "bytes") { |visit| visit.visit(@fault.path).bytes }
-        when "second_view"
-          of_views(servers, "requests") do |visit|
-            visit.visit(@fault.path)
-            visit.visit(@fault.path).requests
-          end
-        else of_requests(servers)
+      @scene.serving(@fault) { |*servers| held_and_measured(servers) }
+    end
+
+    # The DoctorGain of two servers that run, of fault and clean twin.
+    def held_and_measured(servers)
+      compare(*servers)
+      case @fault.measure
+      when "memory" then of_memory(servers)
+      when "first_view" then of_views(servers, "bytes") { |visit| visit.visit(@fault.path).bytes }
+      when "second_view"
+        of_views(servers, "requests") do |visit|
+          visit.visit(@fault.path)
+          visit.visit(@fault.path).requests
         end
+      else of_requests(servers)
       end
     end
 

@@ -57,7 +57,7 @@ module Bench
       { name: kind.name, share: share, method: kind.method, path: kind.path, fields: @fields, hit: @hit,
         body: (file(folder, "#{kind.name}.sent", kind.body) if kind.body),
         expected: (file(folder, "#{kind.name}.expected", kind.pieces.join) if kind.pieces),
-        pieces: (kind.pieces.map(&:bytesize) if kind.pieces && !kind.exact?) }
+        pieces: (kind.pieces.map(&:bytesize) if kind.pieces && !kind.exact?), any: kind.check == :status }
     end
 
     def file(folder, name, content) = File.join(folder, name).tap { |path| File.binwrite(path, content) }

@@ -88,6 +88,15 @@ class LoadTest < Minitest::Test
     assert_match(/not in it/, Kind.new("page", "/", check: :page, contains: "Beers").learn(200, "Wines"))
   end
 
+  def test_pages_that_are_asked_for_by_status_may_differ_in_length
+    kind = Kind.new("k", "/", check: :status)
+    answers = [1, 20].cycle.lazy.map { |length| "HTTP/1.1 200 OK\r\nContent-Length: #{length}\r\n\r\n#{"a" * length}" }
+    result = serving(answers, false) { |port| Load.new(port: port, mix: [[kind, 1.0]], connections: 1, keep_alive: true, count: 4).run }
+    assert_equal [4, []], [result.completed, result.failures]
+    result = serving("HTTP/1.1 404 No\r\nContent-Length: 1\r\n\r\na", false) { |port| Load.new(port: port, mix: [[kind, 1.0]], connections: 1, keep_alive: true, count: 4).run }
+    assert_match(/status 404/, result.failures[0][0])
+  end
+
   private
 
   # Twenty requests over two connections to a server that always answers ANSWER.

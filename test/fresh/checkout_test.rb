@@ -32,6 +32,12 @@ class CheckoutTest < Minitest::Test
     assert_equal ["", "release status\n"], run_paceline("status")
   end
 
+  def test_it_says_that_the_native_part_is_compiled_and_not_why_it_can_t_be
+    script("bin/native", "echo 'bin/native: compiling the native part of the gem, half a minute' >&2; echo 'gcc: not found' >&2; exit 1")
+    build("release", "paceline 1.0")
+    assert_equal ["bin/native: compiling the native part of the gem, half a minute\n", "release status\n"], run_paceline("status")
+  end
+
   def test_a_newer_demo_build_says_so_again
     build("demo", "paceline 1.0 (demo build)")
     run_paceline("status")

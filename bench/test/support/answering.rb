@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A server in this process that gives the same answer to every request.
+# A server in this process that gives the same answer to every request, or on each connection one of an Enumerator after the other.
 require "socket"
 
 module Answering
@@ -25,6 +25,7 @@ module Answering
   end
 
   def serve(socket, answer, closes, lines)
+    answers = answer.is_a?(Enumerator) ? answer.dup : [answer].cycle
     loop do
       first = nil
       while (line = socket.gets) && line != "\r\n"
@@ -33,7 +34,7 @@ module Answering
       break unless line
 
       lines&.push(first)
-      socket.write(answer)
+      socket.write(answers.next)
       break if closes
     end
     socket.close

@@ -10,6 +10,7 @@
 //! | `V` | source (`cookie header parameter query session request`), name, digest of the value or empty | it was read |
 //! | `K` `F` `O` | a key of Rails.cache, a file, a URL | it was read |
 //! | `M` | what | the moment, or chance |
+//! | `W` | Unix milliseconds | the clock was read, and what was made of it is the same until then |
 //! | `T` | path, method (or both empty) | a CSRF token was minted, for this form |
 //! | `P` | secret, in Base64 | of the session, by which its tokens are found in the page |
 //! | `C` | cookie, how it keeps the session | the session was read or its token used: `browser` (the cookie is the session, until the browser is closed), `expires` (it is, until its time is over), `server` (it names it) |
@@ -59,6 +60,8 @@ pub enum What {
     File(String),
     Outbound(String),
     Moment(String),
+    /// Unix milliseconds.
+    GoodUntil(u64),
     Token {
         path: String,
         method: String,
@@ -206,6 +209,7 @@ fn what(letter: u8, fields: &mut Fields) -> Result<What, Malformed> {
         b'F' => What::File(fields.text()?),
         b'O' => What::Outbound(fields.text()?),
         b'M' => What::Moment(fields.text()?),
+        b'W' => What::GoodUntil(fields.text()?.parse().map_err(|_| Malformed)?),
         b'T' => What::Token { path: fields.text()?, method: fields.text()? },
         b'P' => What::Secret(fields.text()?),
         b'C' => What::SessionCookie { name: fields.text()?, keeps: keeps(&fields.text()?)? },
@@ -312,6 +316,7 @@ mod tests {
             &["G", "", "id", "i1"],
             &["V", "", "x", "y", ""],
             &["C", "", "_session", "elsewhere"],
+            &["W", "", "soon"],
         ] {
             assert_eq!(record(&fields(texts)), Err(Malformed), "{texts:?}");
         }

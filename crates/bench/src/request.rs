@@ -6,7 +6,7 @@ use http::{header, HeaderMap, HeaderName, HeaderValue, Method};
 use crate::target::Target;
 
 /// The field by which `paceline bench` asks a Paceline server to tell a request's times.
-pub const ASKING: &str = "paceline-bench";
+pub const ASKING: HeaderName = HeaderName::from_static("paceline-bench");
 
 /// What is asked with every request.
 #[derive(Debug, Clone)]

@@ -204,7 +204,8 @@ impl Session {
         &self,
         run: &Rc<Run>,
         target: &Target,
-        (end, label): (End, &str),
+        end: End,
+        label: &str,
         work: impl std::future::Future<Output = T>,
     ) -> T {
         self.current.replace(Some(run.clone()));
@@ -241,7 +242,7 @@ impl Session {
         let end = self.options.end;
         let run = Run::new(Rc::new(vec![self.prepared(target)]));
         let before = MachineReading::take();
-        self.watched(&run, target, (end, ""), run.closed(clients, end)).await;
+        self.watched(&run, target, end, "", run.closed(clients, end)).await;
         self.measured(&run, target, before.since(), Pace::Closed)
     }
 
@@ -256,7 +257,7 @@ impl Session {
         }
         let before = MachineReading::take();
         let work = run.open(steady(rate, end), self.options.clients, || clients.make());
-        self.watched(&run, target, (end, label), work).await?;
+        self.watched(&run, target, end, label, work).await?;
         self.measured(&run, target, before.since(), Pace::Rate(rate))
     }
 
@@ -281,7 +282,7 @@ impl Session {
         let jobs = jobs.into_iter().take_while(|job| time.is_none_or(|time| job.due < time));
         let before = MachineReading::take();
         let work = run.open(jobs, self.options.clients, || clients.make());
-        self.watched(&run, target, (end, ""), work).await?;
+        self.watched(&run, target, end, "", work).await?;
         let mut measured = self.measured(&run, target, before.since(), Pace::Replay)?;
         if replay.other_methods > 0 {
             let count = replay.other_methods;
@@ -310,7 +311,7 @@ impl Session {
             let run = Run::new(requests.clone());
             let end = End { requests: None, time: Some(WARM_UP.min(time / 20)) };
             let label = "warm-up";
-            self.watched(&run, target, (end, label), run.closed(clients, end)).await;
+            self.watched(&run, target, end, label, run.closed(clients, end)).await;
             if let Some(fault) = run.hopeless() {
                 return Err(SessionError::Nothing { url: target.to_string(), fault });
             }
@@ -331,7 +332,7 @@ impl Session {
                 let clients = self.connected(clients).await;
                 let run = Run::new(requests.clone());
                 let label = format!("{}, {} of {pairs}", ["A", "B"][side], pair + 1);
-                self.watched(&run, target, (end, &label), run.closed(clients, end)).await;
+                self.watched(&run, target, end, &label, run.closed(clients, end)).await;
                 let found = run.recording.borrow();
                 let latencies = found.slices.iter().flat_map(|slice| slice.latencies.iter().copied()).collect();
                 slices.push(SliceFigures { rate: found.rate(), latencies });

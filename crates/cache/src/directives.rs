@@ -90,20 +90,21 @@ impl ResponseDirectives {
 
     /// One directive; unknown ones are ignored (section 5.2.3).
     pub fn take(&mut self, name: &[u8], value: Option<&[u8]>) {
-        match &name.to_ascii_lowercase()[..] {
-            b"max-age" => self.max_age.first(Delta::read(value)),
-            b"s-maxage" => self.s_maxage.first(Delta::read(value)),
-            b"no-cache" => self.no_cache.add(value),
-            b"private" => self.private.add(value),
-            b"no-store" => self.no_store = true,
-            b"must-revalidate" => self.must_revalidate = true,
-            b"proxy-revalidate" => self.proxy_revalidate = true,
-            b"must-understand" => self.must_understand = true,
-            b"public" => self.public = true,
-            b"immutable" => self.immutable = true,
-            b"stale-while-revalidate" => self.stale_while_revalidate.first(Delta::read(value)),
-            b"stale-if-error" => self.stale_if_error.first(Delta::read(value)),
-            _ => {}
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        match () {
+            () if is("max-age") => self.max_age.first(Delta::read(value)),
+            () if is("s-maxage") => self.s_maxage.first(Delta::read(value)),
+            () if is("no-cache") => self.no_cache.add(value),
+            () if is("private") => self.private.add(value),
+            () if is("no-store") => self.no_store = true,
+            () if is("must-revalidate") => self.must_revalidate = true,
+            () if is("proxy-revalidate") => self.proxy_revalidate = true,
+            () if is("must-understand") => self.must_understand = true,
+            () if is("public") => self.public = true,
+            () if is("immutable") => self.immutable = true,
+            () if is("stale-while-revalidate") => self.stale_while_revalidate.first(Delta::read(value)),
+            () if is("stale-if-error") => self.stale_if_error.first(Delta::read(value)),
+            () => {}
         }
     }
 

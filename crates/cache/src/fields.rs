@@ -1,7 +1,7 @@
 //! How field values are read: lists with quoted strings, numbers of seconds, dates (RFC 9110 section 5.6, RFC 9111
 //! section 1.2.2). It never knows what a field means.
 
-use std::time::UNIX_EPOCH;
+use std::{borrow::Cow, time::UNIX_EPOCH};
 
 use http::{header::AsHeaderName, HeaderMap};
 
@@ -29,11 +29,16 @@ pub fn text_tokens(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterato
 
 /// Parts at `separator`, but not within quoted strings; trimmed.
 pub fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    // Most have none: then a byte is looked at once.
+    let has_quotes = text.contains(&b'"');
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
         let (mut quoted, mut escaped) = (false, false);
         let end = text.iter().position(|&byte| {
+            if !has_quotes {
+                return byte == separator;
+            }
             if escaped {
                 escaped = false;
             } else if quoted && byte == b'\\' {
@@ -56,13 +61,16 @@ pub fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
+/// A name, and its value if there is one.
+pub type Pair<'a> = (&'a [u8], Option<Cow<'a, [u8]>>);
+
 /// A member as `name` or `name=value`; a quoted value without its quotes. None: it is neither.
-pub fn pair(member: &[u8]) -> Option<(&[u8], Option<Vec<u8>>)> {
+pub fn pair(member: &[u8]) -> Option<Pair<'_>> {
     let Some(equals) = member.iter().position(|&byte| byte == b'=') else {
         return is_token(member).then_some((member, None));
     };
     let (name, value) = (&member[..equals], &member[equals + 1..]);
-    is_token(name).then(|| (name, Some(unquote(value).unwrap_or_else(|| value.to_vec()))))
+    is_token(name).then(|| (name, Some(unquote(value).map_or(Cow::Borrowed(value), Cow::Owned))))
 }
 
 /// RFC 9110 section 5.6.2.
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn pairs() {
         let read = |text: &'static str| {
-            pair(text.as_bytes()).map(|(name, value)| (name, value.map(|v| String::from_utf8(v).unwrap())))
+            pair(text.as_bytes()).map(|(name, value)| (name, value.map(|v| String::from_utf8(v.into_owned()).unwrap())))
         };
         assert_eq!(read("no-store"), Some((&b"no-store"[..], None)));
         assert_eq!(read(r#"no-cache="a, b""#), Some((&b"no-cache"[..], Some("a, b".into()))));

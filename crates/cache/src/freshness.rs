@@ -159,8 +159,8 @@ fn explicit_lifetime(headers: &HeaderMap, policy: &Policy, at: ExchangeTimes) ->
 }
 
 fn heuristic_lifetime(headers: &HeaderMap, at: ExchangeTimes) -> Millis {
-    let date = date_in(headers, header::DATE).unwrap_or(at.date);
     let Some(modified) = date_in(headers, header::LAST_MODIFIED) else { return 0 };
+    let date = date_in(headers, header::DATE).unwrap_or(at.date);
     (date.saturating_sub(modified) / 10).min(LONGEST_HEURISTIC)
 }
 

@@ -2,7 +2,7 @@
 //! It never joins what HTTP keeps apart: no path is normalised, no parameter is sorted unless the origin said that it
 //! may be.
 
-use std::{fmt::Write, hash::Hasher};
+use std::hash::Hasher;
 
 use http::HeaderMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -30,9 +30,10 @@ impl Target<'_> {
     /// The URI in the form that purges name it by.
     pub fn url(&self) -> String {
         let mut url = String::with_capacity(self.scheme.len() + self.authority.len() + self.path.len() + 3);
-        // Writing to a string does not fail.
-        let _ = write!(url, "{}://", self.scheme);
-        url.extend(self.host().chars().map(|c| c.to_ascii_lowercase()));
+        url.push_str(self.scheme);
+        url.push_str("://");
+        url.push_str(self.host());
+        url.make_ascii_lowercase();
         url.push_str(self.path);
         url
     }

@@ -1,7 +1,7 @@
 //! What the cache did with a request, in RFC 9211's words: for the header, the log and the counters alike.
 //! It never decides what is done.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::Write;
 
 use crate::Millis;
 
@@ -198,41 +198,35 @@ impl CacheStatus {
     }
 }
 
-/// As the header's member.
-impl Display for CacheStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("paceline")?;
-        if self.hit {
-            f.write_str("; hit")?;
-        }
-        // "hit and fwd are exclusive" (RFC 9211 section 2.2).
-        if let Some(forward) = self.forward.filter(|_| !self.hit) {
-            write!(f, "; fwd={}", forward.as_str())?;
-        }
-        if let Some(status) = self.forward_status {
-            write!(f, "; fwd-status={status}")?;
-        }
-        if let Some(ttl) = self.ttl {
-            write!(f, "; ttl={}", ttl.div_euclid(1000))?;
-        }
-        for (said, word) in [(self.stored, "; stored"), (self.collapsed, "; collapsed")] {
-            if said {
-                f.write_str(word)?;
-            }
-        }
-        match self.detail.or(self.reason.map(Reason::as_str)) {
-            Some(detail) => write!(f, "; detail={detail}"),
-            None => Ok(()),
-        }
-    }
-}
-
 impl CacheStatus {
     /// The member, behind those of caches nearer to the origin (RFC 9211 section 2: each appends its own).
     pub fn line(&self) -> String {
         let mut line = String::with_capacity(64);
+        line.push_str("paceline");
+        if self.hit {
+            line.push_str("; hit");
+        }
+        // "hit and fwd are exclusive" (RFC 9211 section 2.2).
+        if let Some(forward) = self.forward.filter(|_| !self.hit) {
+            line.push_str("; fwd=");
+            line.push_str(forward.as_str());
+        }
         // Writing to a string does not fail.
-        let _ = write!(line, "{self}");
+        if let Some(status) = self.forward_status {
+            let _ = write!(line, "; fwd-status={status}");
+        }
+        if let Some(ttl) = self.ttl {
+            let _ = write!(line, "; ttl={}", ttl.div_euclid(1000));
+        }
+        for (said, word) in [(self.stored, "; stored"), (self.collapsed, "; collapsed")] {
+            if said {
+                line.push_str(word);
+            }
+        }
+        if let Some(detail) = self.detail.or(self.reason.map(Reason::as_str)) {
+            line.push_str("; detail=");
+            line.push_str(detail);
+        }
         line
     }
 }
@@ -240,22 +234,29 @@ impl CacheStatus {
 impl CacheStatus {
     /// In the fewest words, for a log: `hit`, `stale`, `uri-miss`, `bypass:private`, `uri-miss:stored`.
     pub fn words(&self) -> String {
-        let mut words = match (self.hit, self.forward) {
-            (true, _) if self.ttl.is_some_and(|ttl| ttl < 0) => "stale".to_owned(),
-            (true, _) => "hit".to_owned(),
-            (false, Some(forward)) => forward.as_str().to_owned(),
-            (false, None) => "bypass".to_owned(),
-        };
-        for (said, word) in [(self.collapsed, ":collapsed"), (self.stored, ":stored")] {
-            if said {
-                words.push_str(word);
-            }
+        let mut words = String::new();
+        self.each_word(|word| words.push_str(word));
+        words
+    }
+
+    /// Hands the pieces of [`words`](CacheStatus::words) to `say`, in their order, with the colons between them.
+    pub fn each_word(&self, mut say: impl FnMut(&str)) {
+        say(match (self.hit, self.forward) {
+            (true, _) if self.ttl.is_some_and(|ttl| ttl < 0) => "stale",
+            (true, _) => "hit",
+            (false, Some(forward)) => forward.as_str(),
+            (false, None) => "bypass",
+        });
+        if self.collapsed {
+            say(":collapsed");
+        }
+        if self.stored {
+            say(":stored");
         }
         if let Some(reason) = self.reason {
-            words.push(':');
-            words.push_str(reason.as_str());
+            say(":");
+            say(reason.as_str());
         }
-        words
     }
 }
 

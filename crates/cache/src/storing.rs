@@ -177,9 +177,9 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
 /// Server-sent events. Rails says `no-cache` of them, so they would be stored for a validation that never comes, and all
 /// requests for the same URL would wait for the end of the first stream.
 pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
-    let essence =
-        |value: &[u8]| value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| essence(value.as_bytes()) == b"text/event-stream")
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub struct Policy {
 
 impl Policy {
     pub fn of(headers: &HeaderMap) -> Policy {
-        for name in &TARGET_LIST {
+        for name in TARGET_LIST.iter().filter(|name| headers.contains_key(*name)) {
             if let Some(directives) = structured(headers, name) {
                 return Policy { directives, targeted: true };
             }
@@ -70,6 +70,9 @@ fn structured(headers: &HeaderMap, name: &HeaderName) -> Option<ResponseDirectiv
 /// Surrogate-Control: `max-age=600+30, no-store, no-store-remote, content="ESI/1.0"`, each with an optional `;target`.
 /// None: it says nothing to this server of how to cache.
 fn surrogate(headers: &HeaderMap) -> Option<ResponseDirectives> {
+    if !headers.contains_key(SURROGATE_CONTROL) {
+        return None;
+    }
     let mut directives = ResponseDirectives::default();
     let mut said = false;
     let (ours, any): (Vec<_>, Vec<_>) = members(headers, SURROGATE_CONTROL)

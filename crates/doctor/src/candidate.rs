@@ -45,6 +45,7 @@ pub enum Kind {
     LargeSession,
     SyncMail,
     WholeRecords,
+    LoadedRecords,
     SlowLine,
 }
 
@@ -68,6 +69,9 @@ pub struct Candidate {
     /// What it is about (a query's shape, a view, a host): of two with the same subject, the one that was tried as it
     /// would be done goes first.
     pub subject: String,
+    /// Subjects of others that are a part of it: they go first, since what is left of it without them may be little.
+    #[serde(default)]
+    pub holds: Vec<String>,
 }
 
 /// How a candidate is tried. The driver makes one control and one trial of it.
@@ -92,6 +96,18 @@ pub enum Trial {
     Computed { gain_us: f64, why: String },
     /// Can't be tried: why.
     Untried { why: String },
+}
+
+impl Trial {
+    /// It starts the application, or serves visitors for a while: it takes a minute, where others take seconds.
+    pub fn is_slow(&self) -> bool {
+        matches!(self, Trial::Environment { .. } | Trial::Memory { .. } | Trial::Load { .. })
+    }
+
+    /// There is something to try.
+    pub fn is_tried(&self) -> bool {
+        !matches!(self, Trial::Computed { .. } | Trial::Untried { .. })
+    }
 }
 
 /// How the server runs the application.

@@ -20,6 +20,7 @@
 pub mod apply;
 pub mod candidate;
 pub mod collections;
+mod evidence;
 pub mod findings;
 pub mod links;
 pub mod live;

@@ -56,14 +56,27 @@ impl Profile {
             .map(|(line, (), part)| (line.at.as_str(), line.call.as_str(), part))
     }
 
+    /// The part of the time that a line takes, whatever it calls.
+    pub(crate) fn part_at(&self, at: &str) -> f64 {
+        if self.readings < READINGS || self.total_us <= 0.0 || at.is_empty() {
+            return 0.0;
+        }
+        self.lines.iter().filter(|line| line.at == at).map(|line| line.us).sum::<f64>() / self.total_us
+    }
+
     /// Of the lines that `sort` knows, by place and sort, those that take most: the one of its entries with most time, and
     /// the part of the time that all of them take.
     pub(crate) fn greatest<S: Ord>(
         &self,
         sort: impl Fn(&ProfiledLine) -> Option<S>,
     ) -> Option<(&ProfiledLine, S, f64)> {
+        self.ranked(sort).into_iter().next()
+    }
+
+    /// As `greatest`, all of them, those that take most first.
+    pub(crate) fn ranked<S: Ord>(&self, sort: impl Fn(&ProfiledLine) -> Option<S>) -> Vec<(&ProfiledLine, S, f64)> {
         if self.readings < READINGS || self.total_us <= 0.0 {
-            return None;
+            return Vec::new();
         }
         let mut groups: BTreeMap<(&str, S), (f64, &ProfiledLine)> = BTreeMap::new();
         for line in &self.lines {
@@ -74,8 +87,10 @@ impl Profile {
                 *first = line;
             }
         }
-        let greatest = groups.into_iter().max_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other));
-        greatest.map(|((_, sort), (us, line))| (line, sort, us / self.total_us))
+        let all = groups.into_iter().map(|((_, sort), (us, line))| (line, sort, us / self.total_us));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by(|(.., one), (.., other)| other.total_cmp(one));
+        all
     }
 }
 
@@ -94,5 +109,9 @@ mod tests {
         assert_eq!(profile.most(), None, "too few readings");
         profile.add(of(vec![line("", "write (puma)", 50.0), line("app/b.rb:2", "safe_load (psych)", 45.0)]));
         assert_eq!(profile.most(), Some(("app/b.rb:2", "safe_load (psych)", 0.375)));
+        assert_eq!(
+            [profile.part_at("app/a.rb:1"), profile.part_at("app/c.rb:1"), profile.part_at("")],
+            [0.2, 0.0, 0.0]
+        );
     }
 }

@@ -115,6 +115,28 @@ pub fn estimate(pairs: &[Pair]) -> Option<Estimate> {
     bootstrap(pairs, 0.95, DRAWS)
 }
 
+/// Of pairs that were measured on several starts of the application, so many on each. Each start has a heap of its own, so
+/// that the interval holds those of all of them.
+pub fn estimate_of_starts(pairs: &[Pair], starts: &[usize]) -> Option<Estimate> {
+    if starts.len() < 2 {
+        return estimate(pairs);
+    }
+    let mut rest = pairs;
+    let of_start = |count: &usize| {
+        let (own, others) = rest.split_at((*count).min(rest.len()));
+        rest = others;
+        estimate(own)
+    };
+    let all: Vec<Estimate> = starts.iter().filter_map(of_start).collect();
+    let mean = |of: fn(&Estimate) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    (!all.is_empty()).then(|| Estimate {
+        gain_us: mean(|one| one.gain_us),
+        low_us: all.iter().map(|one| one.low_us).fold(f64::INFINITY, f64::min),
+        high_us: all.iter().map(|one| one.high_us).fold(f64::NEG_INFINITY, f64::max),
+        base_us: mean(|one| one.base_us),
+    })
+}
+
 /// The requests are those that were asked for; only their measurements are drawn again and again, so that the interval
 /// is about the noise of measuring.
 fn bootstrap(pairs: &[Pair], confidence: f64, draws: usize) -> Option<Estimate> {

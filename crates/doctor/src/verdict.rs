@@ -4,6 +4,8 @@ mod compression;
 mod load;
 mod memory;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -11,7 +13,7 @@ use crate::{
     findings::{version, MANY_THREADS},
     mask::Difference,
     observation::{Observations, RouteObservation},
-    statistics::{self, needed_us, Estimate, Pair},
+    statistics::{self, needed_us, Estimate, Pair, MIN_ROUNDS},
     units,
 };
 
@@ -23,8 +25,9 @@ pub use memory::MemoryPair;
 /// Changes of the environment touch every request, and cost what no replay shows (memory, warming up): a smaller part is
 /// not worth it.
 const ENVIRONMENT_PART: f64 = 0.1;
-/// And nobody would see less than this. Microseconds.
+/// And nobody would see less than this, unless it is so large a part that the processors have less to do. Microseconds.
 const ENVIRONMENT_US: f64 = 1_000.0;
+const LARGE_PART: f64 = 0.25;
 /// What takes more memory must bring more.
 const MEMORY_PART: f64 = 0.15;
 /// Bytes of a process: less is no cost.
@@ -62,6 +65,10 @@ pub struct RouteOutcome {
     pub wall: Vec<Pair>,
     pub cpu: Vec<Pair>,
     pub bytes: Bytes,
+    /// Of `Trial::Environment`: how many of the pairs were measured on each start of the application.
+    pub starts: Vec<usize>,
+    /// Those that a middleware sets beside what takes its time, in lower case.
+    pub headers: Vec<String>,
 }
 
 /// Whether control and trial answered the same.
@@ -149,7 +156,17 @@ pub fn judge(mut candidate: Candidate, outcome: &Outcome, observations: &Observa
             candidate.trial = Trial::Untried { why };
         }
     }
+    if is_line_unproved(&candidate, &outcome) {
+        let why = "the readings of the stack".into();
+        candidate.trial = Trial::Computed { gain_us: candidate.ceiling_us, why };
+        outcome = Outcome::default();
+    }
     let outcome = &outcome;
+    let headers: BTreeSet<&str> = outcome.routes.iter().flat_map(|route| &route.headers).map(String::as_str).collect();
+    if !headers.is_empty() {
+        let names = headers.into_iter().collect::<Vec<_>>().join(" and ");
+        candidate.sentence.push_str(&format!("; it also sets {names}"));
+    }
     let measured = measured(&candidate, outcome);
     let bytes = all_bytes(outcome);
     let compression = compression::ordered(outcome);
@@ -190,6 +207,17 @@ fn is_plain(candidate: &Candidate) -> bool {
     }
 }
 
+/// The page needs more of a slow line's method than its result, or the method is called where the trial does not see it: then
+/// only its time is known.
+fn is_line_unproved(candidate: &Candidate, outcome: &Outcome) -> bool {
+    const FOUND_AGAIN: f64 = 0.5;
+    let gain = |route: &RouteOutcome| statistics::estimate(&route.wall).map_or(0.0, |estimate| estimate.gain_us);
+    let saves = |route: &RouteOutcome| gain(route) >= candidate.ceiling_us * FOUND_AGAIN;
+    let is_what_if = matches!(candidate.trial, Trial::WhatIf { .. });
+    let differs = matches!(all_bytes(outcome), Bytes::Differ { .. });
+    candidate.kind == Kind::SlowLine && is_what_if && (differs || !outcome.routes.iter().any(saves))
+}
+
 /// The trial of a route, as far as it can be judged.
 struct Measured<'a> {
     route: &'a str,
@@ -203,11 +231,12 @@ fn measured<'a>(candidate: &Candidate, outcome: &'a Outcome) -> Vec<Measured<'a>
         .routes
         .iter()
         .filter_map(|route| {
-            let wall = statistics::estimate(&route.wall);
+            let estimate = |pairs: &[Pair]| statistics::estimate_of_starts(pairs, &route.starts);
+            let wall = estimate(&route.wall);
             let estimate = match candidate.measure {
                 Measure::Wall => wall?,
                 Measure::Cpu => {
-                    let cpu = statistics::estimate(&route.cpu).or(wall)?;
+                    let cpu = estimate(&route.cpu).or(wall)?;
                     Estimate { base_us: wall.map_or(cpu.base_us, |wall| wall.base_us.max(cpu.base_us)), ..cpu }
                 }
             };
@@ -278,7 +307,7 @@ fn standing(
     match &candidate.trial {
         // Their findings have thresholds of their own.
         Trial::Computed { .. } | Trial::Untried { .. } => return Standing::Worth,
-        _ if measured.is_empty() => return Standing::Failed { why: "too few measurements".into() },
+        _ if measured.is_empty() => return Standing::Failed { why: unmeasured(outcome, bytes) },
         _ => {}
     }
     // What mail takes beyond the request is not measured: the page waits for another program in any case.
@@ -288,6 +317,14 @@ fn standing(
         (true, Bytes::Differ { .. }) => Standing::Changes,
         (true, _) => Standing::Worth,
         (false, _) => Standing::NotWorth { why: why_not(candidate, outcome, measured) },
+    }
+}
+
+/// Why nothing can be said of its gain.
+fn unmeasured(outcome: &Outcome, bytes: &Bytes) -> String {
+    match bytes {
+        Bytes::Differ { request, difference } => format!("it changes {request}: {difference}"),
+        _ => format!("{} rounds were made, and {MIN_ROUNDS} are needed: its requests are too slow", outcome.rounds),
     }
 }
 
@@ -307,7 +344,7 @@ fn is_worth(candidate: &Candidate, outcome: &Outcome, observations: &Observation
         _ => 0.0,
     };
     let needed_us = match &candidate.trial {
-        Trial::Environment { .. } => needed_us(estimate.base_us).max(ENVIRONMENT_US),
+        Trial::Environment { .. } if gain < LARGE_PART => needed_us(estimate.base_us).max(ENVIRONMENT_US),
         _ => needed_us(estimate.base_us),
     };
     estimate.low_us > 0.0 && estimate.gain_us > needed_us && gain > needed_part && !is_vague(candidate, estimate)

@@ -37,7 +37,7 @@ async fn answer(
     request: Request<(Incoming, UnderWay)>,
     began: Instant,
 ) -> Result<Response<CallResponseBody>, Failure> {
-    let (mut head, body) = request.into_parts();
+    let (mut head, (body, under_way)) = request.into_parts();
     let destination = Destination::of(&head)?;
     egress.may_ask(&destination.host)?;
     let guard = egress.policy().guard;
@@ -58,7 +58,10 @@ async fn answer(
     let reads = head.method == Method::GET || head.method == Method::HEAD;
     let deadline = wanted.deadline.map(|deadline| began + deadline);
     let keeping = egress.keeping().filter(|_| wanted.cache);
-    let answered = keep_or_ask(keeping, &origin, head, body, &wanted, began, counted);
+    let answered = async {
+        let body = Source::of(body, under_way).await?;
+        keep_or_ask(keeping, &origin, head, body, &wanted, began, counted).await
+    };
     let leaving = wanted.exchange.as_deref().filter(|_| reads && egress.cancels());
     let answered = async {
         match leaving {
@@ -93,14 +96,13 @@ async fn keep_or_ask(
     keeping: Option<Arc<CallCache>>,
     origin: &Arc<Origin>,
     head: Parts,
-    body: (Incoming, UnderWay),
+    mut body: Source,
     wanted: &CallOptions,
     began: Instant,
     counted: CallGuard,
 ) -> Result<Response<CallResponseBody>, Failure> {
     let until = began + wanted.open_timeout.min(wanted.deadline.unwrap_or(Duration::MAX));
     let deadline = wanted.deadline.map(|deadline| began + deadline);
-    let mut body = Source::of(body).await?;
     let question = keeping.as_ref().and_then(|keeping| keeping.question(&head, &wanted.way.name()));
     let (Some(keeping), Some(question)) = (keeping.clone(), question) else {
         let answer = ask(origin, &head, &mut body, wanted, until).await?;
@@ -214,7 +216,7 @@ enum Source {
 }
 
 impl Source {
-    async fn of((body, under_way): (Incoming, UnderWay)) -> Result<Source, Failure> {
+    async fn of(body: Incoming, under_way: UnderWay) -> Result<Source, Failure> {
         let hint = body.size_hint();
         match hint.exact() {
             Some(0) => Ok(Source::Whole(None)),

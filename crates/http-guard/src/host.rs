@@ -8,8 +8,13 @@ use http::{header, request::Parts};
 pub fn host(head: &Parts) -> Cow<'_, str> {
     match head.uri.authority() {
         Some(authority) => authority.as_str().rsplit('@').next().unwrap_or("").into(),
-        None => head.headers.get(header::HOST).map_or("".into(), |host| String::from_utf8_lossy(host.as_bytes())),
+        None => head.headers.get(header::HOST).map_or("".into(), |host| text(host.as_bytes())),
     }
+}
+
+/// As text. `from_utf8_lossy` goes byte by byte, also where all of it is UTF-8.
+pub fn text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Splits `name:port`; an IPv6 name keeps its brackets.

@@ -1,28 +1,22 @@
 //! Which fields of a client's request no application gets: neither as a Rack environment nor, as another HTTP server,
 //! in a head. It never removes them itself.
 
-use http::{header, HeaderName};
+use http::HeaderName;
 
 /// Fields that the server says itself, and that would deceive an application (behind an upstream too) if a client said
 /// them.
 pub fn is_withheld(name: &HeaderName) -> bool {
-    const OURS: [HeaderName; 5] = [
-        header::HOST,
-        header::CONTENT_LENGTH,
-        header::TRANSFER_ENCODING,
-        HeaderName::from_static("x-request-id"),
-        HeaderName::from_static("x-request-start"),
-    ];
-    OURS.contains(name)
+    match name.as_str() {
+        "host" | "content-length" | "transfer-encoding" | "x-request-id" | "x-request-start" => true,
         // Instructions of a proxy to Rack::Sendfile: whoever sets them chooses files.
-        || name == "x-sendfile-type"
-        || name == "x-accel-mapping"
+        "x-sendfile-type" | "x-accel-mapping" => true,
         // An outbound HTTP client would take it for the environment variable (httpoxy, CVE-2016-5385).
-        || name == "proxy"
+        "proxy" => true,
         // HTTP_VERSION is CGI's other name of SERVER_PROTOCOL (Rack SPEC).
-        || name == "version"
+        "version" => true,
         // `X_Forwarded_For` would be the same variable as `X-Forwarded-For` (CGI, WSGI, Rack).
-        || name.as_str().contains('_')
+        name => name.contains('_'),
+    }
 }
 
 /// Fields, and whether they are withheld: for the tests of each way to an application.

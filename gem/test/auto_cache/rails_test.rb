@@ -80,6 +80,18 @@ class AutoCacheRailsTest < Paceline::Test
     end
   end
 
+  def test_a_session_that_rails_has_emptied
+    return if apart
+
+    shop do |visitor|
+      visitor.get("/login?id=7")
+      recording = visitor.ask("/unverified")
+      assert_equal ["nobody", nil], [visitor.last_response.body, recording.untracked_because]
+      assert_empty entries(recording, "V").select { |source,| source == "session" }
+      assert_includes entries(visitor.ask("/whoami"), "V").map { |entry| entry.first(2) }, %w[session user_id]
+    end
+  end
+
   def test_an_entry_of_the_cache_that_expires
     return if apart
 
@@ -174,7 +186,10 @@ class AutoCacheRailsTest < Paceline::Test
 
     shop do |visitor|
       assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/clock"), "M").uniq
-      assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/year"), "M").uniq, "Time.new"
+      assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/written"), "M").uniq, "Time.new"
+      dated = visitor.ask("/dated")
+      assert_empty entries(dated, "M")
+      assert_equal ["shop.rb"], entries(dated, "W").map(&:last)
       assert_equal [["Array#sample", "shop.rb"]], entries(visitor.ask("/chance"), "M")
       assert_equal [[File.join(FOLDER, "notice.txt"), "shop.rb"]], entries(visitor.ask("/file"), "F")
       missed = visitor.ask("/cached")
@@ -186,6 +201,28 @@ class AutoCacheRailsTest < Paceline::Test
       sql, _, place = entries(visitor.ask("/streamed"), "S").last
       assert_equal ["SELECT COUNT(*) FROM \"posts\"", "shop.rb"], [sql, place]
       assert_equal "a1", visitor.last_response.body
+    end
+  end
+
+  def test_a_moment_in_a_statement
+    return if apart
+
+    shop do |visitor|
+      soon = Time.at(Time.now.to_i + 1000, 123_456, :usec)
+      ask = ->(name) { visitor.ask("/published?as=#{name}") }
+      PLAIN.each_key { |name| assert_empty entries(ask.call(name), "M") + entries(ask.call(name), "W"), name }
+      [soon + 5, soon, Time.at(1000)].each { |time| Post.create!(title: "x", published_at: time) }
+      PLAIN.each_key do |name|
+        recording = ask.call(name)
+        assert_equal [[(soon.to_r * 1000).floor, "shop.rb"]], entries(recording, "W"), name
+        assert_empty entries(recording, "M"), name
+        assert_nil recording.untracked_because
+        assert_equal 1, entries(recording, "S").size, "the question for the next time is none of the page's"
+      end
+      ODD.each_key { |name| assert_equal [["Time.now", "shop.rb"]], entries(ask.call(name), "M"), name }
+      Post.where(published_at: soon).update_all("published_at = '2999-12-31T00:00'")
+      Post.where(published_at: soon + 5).delete_all
+      assert_equal [["Time.now", "shop.rb"]], entries(ask.call("plain"), "M"), "a time that Active Record has not written"
     end
   end
 

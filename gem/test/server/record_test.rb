@@ -90,7 +90,7 @@ class RecordTest < Paceline::Test
       assert_equal [F::RECORD, F::HEAD], large.types.first(2)
       stream = ask(channel, "/stream")
       assert_equal [F::RECORD, F::END_], (stream.types - [F::IDLE]).last(2)
-      assert_match(/\0M\0config\.ru:\d+\0Time\.now\0/, stream.record)
+      assert_match(/\0W\0config\.ru:\d+\0\d{13}\0/, stream.record)
       assert_equal [F::RECORD, F::HEAD, F::FILE], ask(channel, "/file").types.first(3)
     end
   end

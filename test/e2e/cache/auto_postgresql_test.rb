@@ -13,7 +13,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
 
   SCHEMA = <<~SQL.freeze
     DROP TABLE IF EXISTS beers, changes;
-    CREATE TABLE beers (id serial PRIMARY KEY, name text NOT NULL, style text NOT NULL);
+    CREATE TABLE beers (id serial PRIMARY KEY, name text NOT NULL, style text NOT NULL, opens timestamp(6));
     CREATE TABLE changes (id serial PRIMARY KEY, beer integer NOT NULL);
     INSERT INTO beers (name, style) VALUES ('Pils', 'lager'), ('Porter', 'ale'), ('Stout', 'ale');
     CREATE OR REPLACE FUNCTION note_change() RETURNS trigger AS 'BEGIN INSERT INTO changes (beer) VALUES (NEW.id); RETURN NEW; END' LANGUAGE plpgsql;
@@ -44,6 +44,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
       def index = render(plain: Beer.order(:id).pluck(:name).join(","))
       def show = render(plain: Beer.find(params[:id]).name)
       def style = render(plain: Beer.where(style: params[:style]).order(:id).map(&:name).join(","))
+      def open = render(plain: Beer.where("beers.opens <= ?", Time.current).count.to_s)
       def changes = render(plain: Change.count.to_s)
 
       def write
@@ -57,6 +58,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
       def how(kind, beer, name)
         case kind
         when "model" then beer.update!(name: name)
+        when "open" then beer.update!(opens: Time.at(name.to_r))
         when "all" then Beer.where(id: beer.id).update_all(name: name)
         when "sql" then Beer.connection.execute("UPDATE beers SET name = '\#{name}' WHERE id = \#{beer.id}")
         when "driver" then Beer.connection.raw_connection.exec_params("UPDATE beers SET name = $2 WHERE id = $1", [beer.id, name])
@@ -81,6 +83,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
     end
     Rails.application.routes.draw do
       get "/beers", to: "beers#index"
+      get "/open", to: "beers#open"
       get "/changes", to: "beers#changes"
       get "/beers/:id", to: "beers#show"
       get "/styles/:style", to: "beers#style"
@@ -245,6 +248,23 @@ class CacheAutoPostgresqlTest < Minitest::Test
       end
       told, = command(@server, "check", env: { "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") })
       assert_match(/not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = "3s"$/, told)
+    end
+  end
+
+  def test_a_page_changes_when_the_next_row_opens
+    shop do
+      prove("GET /open" => "/open")
+      moment = Time.at((Time.now + 2).to_i)
+      rename(1, "open", moment.to_r.to_s)
+      answers = []
+      until answers.any? && answers.last[0] > moment + 0.5
+        asked = Time.now
+        answer = get("/open")
+        answers << [asked, Time.now, answer.body, hit?(answer)]
+      end
+      assert_equal [], answers.select { |at, _, body,| at >= moment && body != "1" }.first(3), "a page that is too old"
+      assert_equal [], answers.select { |_, came, body,| came < moment && body != "0" }.first(3)
+      %w[0 1].each { |said| assert_operator answers.count { |_, _, body, hit| hit && body == said }, :>, 20 }
     end
   end
 end

@@ -359,12 +359,23 @@ class CacheDiskTest < Minitest::Test
     assert_hit("/a", "page /a")
   end
 
-  def test_a_disk_that_is_full
+  # Yields the settings of a disk cache on a file system of 2 MB, and its folder.
+  def on_a_small_disk
     small = File.join(@dir, "small")
     FileUtils.mkdir_p(small)
     skip "only root may mount" unless Process.uid.zero? && system("mount", "-t", "tmpfs", "-o", "size=2m,mode=0755", "tmpfs", small, err: File::NULL)
     @server.stop
-    more = "cache_dir = \"#{small}/cache\"\n"
+    yield "cache_dir = \"#{small}/cache\"\ncontrol = \"run.sock\"\n", small
+  ensure
+    @server.kill
+    system("umount", small, err: File::NULL)
+  end
+
+  def test_a_disk_that_is_full
+    on_a_small_disk { |more, small| fill(more, small) }
+  end
+
+  def fill(more, small)
     start(more: more)
     noise = Random.new(6)
     (0...40).each { |n| @pages["/#{n}"] = ["Cache-Control: max-age=3600\r\n", noise.bytes(100_000)] }
@@ -374,14 +385,43 @@ class CacheDiskTest < Minitest::Test
     refute_path_exists File.join(small, "cache/data.mdb")
     eventually("the space to be free") { free(small) > 1_900_000 }
     (0...40).each { |n| assert_hit("/#{n}", @pages["/#{n}"].last.b) }
-    @server.stop
-    start(more: more)
+    assert_match(/^on disk: off, the log says why; tried again in \d+ (s|min)/, command("cache", "stats"))
+    # As much room as the file had is not enough.
+    command("purge", "--all")
+    written
+    assert_match(/^on disk: off/, command("cache", "stats"))
+    assert system("mount", "-o", "remount,size=12m", small)
+    begins_again
     get("/1")
-    restart(more: more)
+    restart(with: :KILL, more: more)
     assert_hit("/1", @pages["/1"].last.b)
-  ensure
-    @server.kill
-    system("umount", small, err: File::NULL)
+  end
+
+  def begins_again
+    eventually("the disk cache to begin again") do
+      command("purge", "--all")
+      @server.output.include?("The cache's disk is on again, with an empty file")
+    end
+  end
+
+  def test_a_disk_that_is_full_at_the_start
+    on_a_small_disk do |more, small|
+      start(more: more)
+      get("/a")
+      written
+      @server.kill
+      Dir[File.join(small, "cache/*.mdb")].each { |path| File.delete(path) }
+      system("head", "-c", "4m", "/dev/zero", out: File.join(small, "other"), err: File::NULL)
+      start(more: more)
+      @server.wait_for(/The cache's disk is off now: No space left on device \(os error 28\)\. Free disk space\. It begins again, empty, when /)
+      get("/a")
+      assert_hit("/a", "page /a")
+      File.delete(File.join(small, "other"))
+      begins_again
+      get("/b")
+      restart(with: :KILL, more: more)
+      assert_hit("/b", "page /b")
+    end
   end
 
   # Bytes. A deleted file that is open has its own, still.

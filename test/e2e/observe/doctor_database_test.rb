@@ -57,7 +57,7 @@ class DoctorDatabaseTest < Minitest::Test
       assert_equal ["orders_pkey"], indexes(database)
 
       commit(dir)
-      assert_match(/: now run: bin\/rails db:migrate && /, doctor(dir, "apply", 1))
+      assert_match(/: now run: bin\/rails db:migrate; then restart the server that serves it$/, doctor(dir, "apply", 1))
       migration = File.read(Dir[File.join(dir, "db/migrate/*_add_index_to_orders_on_customer.rb")].first)
       assert_match(/^  disable_ddl_transaction!$/, migration)
       assert_equal ["orders_pkey"], indexes(database), "a migration is run by its author"

@@ -117,7 +117,7 @@ class DoctorTest < Minitest::Test
       report(dir, "--offline", ".", "--path", "/prices", status: [0, 1])
     end
     advice = found.first["advice"].first
-    assert_equal ["slow_line", ["GET /prices"], "lib/prices.rb:10", "computed"], advice.values_at("kind", "routes", "at", "trial")
+    assert_equal ["slow_line", ["GET /prices"], "lib/prices.rb:10", "what_if"], advice.values_at("kind", "routes", "at", "trial")
     assert_equal ["GET /prices", "lib/prices.rb:10"], found.first["sample"]["spent"].first.values_at("route", "at")
     assert_match(/load_file \(psych\)/, advice["sentence"])
     assert_empty(found.last["advice"].select { |one| one["kind"] == "slow_line" })
@@ -198,8 +198,9 @@ class DoctorTest < Minitest::Test
     dir = app("config.ru" => APP)
     before = contents(dir)
     found = report(dir, "--offline", ".", *%w[/ /missing /write /raise /die].flat_map { |path| ["--path", path] })
-    assert_equal 2, found["sample"]["requests"], found["sample"]
-    assert_equal ["GET /die", "GET /raise", "GET /write"], left_out(found).keys.sort
+    assert_equal 1, found["sample"]["requests"], found["sample"]
+    assert_equal ["GET /die", "GET /missing", "GET /raise", "GET /write"], left_out(found).keys.sort
+    assert_equal "status: 404", left_out(found)["GET /missing"]
     assert_match(/\Awrites: /, left_out(found)["GET /write"])
     assert_equal before, contents(dir)
     result = Dir[File.join(dir, "state/paceline/*.json")].first
@@ -267,12 +268,26 @@ class DoctorTest < Minitest::Test
     dir = app("config.ru" => APP, "broken/config.ru" => "raise 'not today'")
     doctor(dir, "--offline", ".", "--path", "/raise", status: 2)
     assert_match(/none of 1 requests can be replayed; GET \/raise fails: KeyError: no such key \(config.ru:\d+\)/, @said)
+    doctor(dir, "--offline", ".", "--path", "/missing", status: 2)
+    assert_match(/none of 1 requests can be replayed; GET \/missing is answered 404$/, @said)
     doctor(dir, "--offline", "broken", status: 2)
     assert_match(/not today/, @said)
     doctor(dir, status: 2)
     assert_match(/no server answers at tmp\/paceline.sock: .*--offline DIR/, @said)
     doctor(dir, "apply", 1, status: 2)
     assert_match(/there is no result yet: run paceline doctor first/, @said)
+  end
+
+  # The person at the terminal has closed it; the report goes elsewhere.
+  def test_nobody_need_read_what_it_does
+    dir = app("config.ru" => APP)
+    IO.pipe do |reader, gone|
+      reader.close
+      env = { "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }.merge(environment(dir))
+      # Nothing can be kept there, which is said, too.
+      out, status = Open3.capture2(env.merge("XDG_STATE_HOME" => "/dev/null/state"), BIN, "doctor", "--offline", ".", "--path", "/", chdir: dir, err: gone)
+      assert_equal [0, true], [status.exitstatus, out.include?("nothing to change (1 replayed GET")], out
+    end
   end
 
   def test_a_log_names_the_requests

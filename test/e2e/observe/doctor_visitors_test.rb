@@ -57,6 +57,10 @@ class DoctorVisitorsTest < Minitest::Test
     sinatra = "require 'sinatra/base'\nclass Shop < Sinatra::Base\n  get('/beers') { sleep 0.03; 'beers' }\n" \
               "  get('/own') { sleep 0.03; request.cookies['user'] == 'admin' ? 'hello' : 'beers' }\nend\nrun Shop\n"
     assert_equal [["GET /beers", "cache_control :public, max_age: 60"]], advised(app("config.ru" => sinatra), *paths(%w[/beers /own]))
+
+    # Whatever else is loaded.
+    dir = app("config.ru" => "require 'sinatra/base'\n#{rack}")
+    assert_equal [["GET /beers", "headers[\"cache-control\"] = \"public, max-age=60\""]], advised(dir, *paths(%w[/beers /own]))
   end
 
   # Nothing that a request has the machine do leaves the shadow, and what it starts is named.

@@ -54,6 +54,19 @@ class CanaryTest < Minitest::Test
     eventually("the canary to go") { roles.call == [["current", 1]] }
   end
 
+  # Sixteen visitors want the four threads of the old generation without a pause, while the canary's four have time.
+  def test_its_share_is_no_larger_where_more_visitors_come_than_threads_are_there
+    dir, server = shop
+    waiting = Thread.new { command(dir, "restart", "--wait", "--canary", "10%", "--for", "10m") }
+    server.wait_for(/generation 2 has 10 % of the requests/)
+    visit = ->(visitor) { Net::HTTP.start("127.0.0.1", server.port) { |http| Array.new(50) { |nth| http.get("/#{visitor}/#{nth}").body } } }
+    answers = Array.new(16) { |visitor| Thread.new(visitor, &visit) }.flat_map(&:value)
+    assert_equal [800, %w[new old]], [answers.size, answers.uniq.sort]
+    assert_in_delta 80, answers.count("new"), 8
+    assert_equal 0, command(dir, "rollback", "--wait").last
+    waiting.join
+  end
+
   def test_one_that_does_well_takes_over
     dir, server = shop
     out, status, answers = tried(dir, server, "--canary", "20%", "--for", "1s")

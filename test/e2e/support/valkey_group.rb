@@ -137,9 +137,7 @@ class ValkeyCluster < ValkeyGroup
   def initialize
     @nodes = {}
     SLOTS.each { |slots| node(slots) }
-    ValkeyGroup.settled("a cluster") do
-      @nodes.values.all? { |node| node.cli("CLUSTER", "INFO").then { |told| told.include?("cluster_state:ok") && told.include?("cluster_known_nodes:3") } }
-    end
+    await_acquaintance
   end
 
   # Host and port of the primary that has a key, as the nodes know it.
@@ -168,6 +166,8 @@ class ValkeyCluster < ValkeyGroup
     owner = @nodes.find { |_, node| has?(node, key) }.last
     port, replica = node(nil)
     id = owner.cli("CLUSTER", "MYID").strip
+    # A replica that does not know the other primaries asks none of them for its vote.
+    await_acquaintance
     ValkeyGroup.settled("a replica") { replica.cli("CLUSTER", "REPLICATE", id).strip == "OK" }
     ValkeyGroup.settled("a copy") { replica.cli("INFO", "replication").include?("master_link_status:up") }
     ValkeyGroup.settled("a cluster that knows the replica") { @nodes.values.all? { |node| node.cli("CLUSTER", "REPLICAS", id).include?("slave") } }
@@ -179,7 +179,15 @@ class ValkeyCluster < ValkeyGroup
 
   private
 
-  # One more node, which knows the others.
+  # Waits until each node knows all the others.
+  def await_acquaintance
+    known = "cluster_known_nodes:#{@nodes.size}"
+    ValkeyGroup.settled("nodes that know each other") do
+      @nodes.values.all? { |node| node.cli("CLUSTER", "INFO").then { |told| told.include?("cluster_state:ok") && told.include?(known) } }
+    end
+  end
+
+  # One more node, which has met one of the others.
   def node(slots)
     port, bus = ValkeyGroup.ports(2)
     node = Valkey.new("--port", port.to_s, "--bind", HOST, "--cluster-enabled", "yes", "--cluster-port", bus.to_s, "--cluster-node-timeout", "1000",

@@ -23,6 +23,8 @@ run(lambda do |env|
   rows = Array.new(400) { |i| "row #{i} " * (20 + (i * 37 % 300)) }
   keep(turn.synchronize { pages += 1 }, rows)
   sum, text = Digest::SHA256.new, rows.join("\n")
-  12.times { sum << text }
+  4.times { sum << text }
+  4.times { sum << text }
+  4.times { sum << text }
   [200, headers, [sum.hexdigest, " of #{catalogue.bytesize} bytes\n"]]
 end)

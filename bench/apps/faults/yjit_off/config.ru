@@ -1,4 +1,4 @@
-# A page that computes: how many ways there are to place nine queens.
+# A page that computes, and not in one line: how many ways there are to place nine queens.
 class Board
   def initialize(size)
     @size = size
@@ -11,7 +11,9 @@ class Board
     column = 0
     while column < @size
       bit = 1 << column
-      count += ways(row + 1, columns | bit, (left | bit) << 1, (right | bit) >> 1) if ((columns | left | right) & bit).zero?
+      taken = columns | left | right
+      free = (taken & bit).zero?
+      count += ways(row + 1, columns | bit, (left | bit) << 1, (right | bit) >> 1) if free
       column += 1
     end
     count

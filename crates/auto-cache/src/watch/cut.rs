@@ -2,10 +2,13 @@
 //! the page is kept.
 
 use super::{
-    made::{Made, Refusal},
-    Answer,
+    made::{Made, Refusal, Refusals},
+    Answer, Watch, MAX_BODY,
 };
-use crate::holes::{Template, Visitor};
+use crate::{
+    holes::{Template, Visitor},
+    keys::{Name, Source},
+};
 
 /// An answer without what differs for each visitor.
 pub struct Cut {
@@ -37,5 +40,27 @@ impl Cut {
 
     pub fn nonces(&self) -> usize {
         self.head.nonces() + self.body.nonces()
+    }
+}
+
+impl Watch {
+    /// What it was made of; or why it can't be kept.
+    pub fn understand(&mut self, answer: &Answer) -> Result<Made, Refusals> {
+        if let Some(why) = answer.refused {
+            return Err(Refusal::new(why).into());
+        }
+        let record = answer.record.ok_or_else(|| Refusal::new("the application has not said what it read"))?;
+        let mut made = Made::of(record, &mut self.statements)?;
+        // Of Accept, Rails reads less than all of it.
+        let is_known = |name: &Name| name.source == Source::Header && name.name == "accept" && made.reads_format();
+        let more: Vec<Name> = answer.vary.iter().filter(|name| !is_known(name)).cloned().collect();
+        made.names.extend(more);
+        if let Some(cookie) = answer.cookies.iter().find(|cookie| !made.is_of_session(cookie.name)) {
+            return Err(Refusal::new(format!("sets the cookie {}", cookie.name)).into());
+        }
+        if answer.body.len() > MAX_BODY {
+            return Err(Refusal::new("the page is larger than 1 MB").into());
+        }
+        Ok(made)
     }
 }

@@ -42,8 +42,49 @@ impl Refusal {
         Refusal::at(why, "")
     }
 
-    fn at(why: impl Into<String>, at: &str) -> Refusal {
+    pub(super) fn at(why: impl Into<String>, at: &str) -> Refusal {
         Refusal { why: short(&why.into()), at: short(at) }
+    }
+}
+
+/// Reasons that are told apart of one page.
+const MAX_REFUSALS: usize = 16;
+
+/// All that keeps one page out, up to a bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusals {
+    first: Refusal,
+    more: Vec<Refusal>,
+}
+
+impl Refusals {
+    /// None: there is none.
+    pub fn of(refusals: impl IntoIterator<Item = Refusal>) -> Option<Refusals> {
+        let mut refusals = refusals.into_iter();
+        let mut all = Refusals::from(refusals.next()?);
+        refusals.for_each(|refusal| all.add(refusal));
+        Some(all)
+    }
+
+    fn add(&mut self, refusal: Refusal) {
+        if self.more.len() + 1 < MAX_REFUSALS && self.all().all(|known| *known != refusal) {
+            self.more.push(refusal);
+        }
+    }
+
+    /// The one that came first.
+    pub fn into_first(self) -> Refusal {
+        self.first
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Refusal> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+}
+
+impl From<Refusal> for Refusals {
+    fn from(first: Refusal) -> Refusals {
+        Refusals { first, more: Vec::new() }
     }
 }
 
@@ -66,16 +107,19 @@ pub struct Made {
     /// A Content-Security-Policy has made a nonce.
     pub makes_nonce: bool,
     pub readings: Vec<Reading>,
+    /// Unix milliseconds: it looked at the clock, and what it saw is the same until then.
+    pub good_until: Option<u64>,
 }
 
 impl Made {
-    pub fn of(record: &[u8], statements: &mut Statements) -> Result<Made, Refusal> {
+    pub fn of(record: &[u8], statements: &mut Statements) -> Result<Made, Refusals> {
         let entries = wire::record(record).map_err(|_| Refusal::new("its record can't be read"))?;
         let mut made = Made::default();
-        for entry in &entries {
-            made.add(&entry.what, &entry.place, statements)?;
+        let add = |entry: &wire::Entry| made.add(&entry.what, &entry.place, statements).err();
+        match Refusals::of(entries.iter().filter_map(add)) {
+            Some(refusals) => Err(refusals),
+            None => Ok(made),
         }
-        Ok(made)
     }
 
     fn add(&mut self, what: &What, at: &str, statements: &mut Statements) -> Result<(), Refusal> {
@@ -112,6 +156,10 @@ impl Made {
             What::Outbound(url) => return Err(Refusal::at(format!("asks another server: {url}"), at)),
             // Rails' nonce is made by the application's initializer.
             What::Moment(_) if at.contains("content_security_policy") => self.makes_nonce = true,
+            What::GoodUntil(time) => {
+                self.note("the clock", at);
+                self.good_until = Some(self.good_until.map_or(*time, |known| known.min(*time)));
+            }
             What::Moment(what) => return Err(Refusal::at(format!("reads {what}"), at)),
             What::Token { path, method } => {
                 self.tokens += 1;

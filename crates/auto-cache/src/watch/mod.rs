@@ -5,8 +5,9 @@
 //! Reading order: `answered` and `intend` here, `made` (what a page was made of), `write_log` (writes, and what they unsettle),
 //! `pages` (where pages are kept), `routes` (what is counted and shown), `life` (how far a route has come), `serving` (the page for
 //! a request), `sessions` (what is known of a visitor's session), `unnamed` (between which values of what no record names a page may pass),
-//! `schema_readings` (whether what a process says of the schema holds).
+//! `schema_readings` (whether what a process says of the schema holds), `blockers` (which lines keep pages out).
 
+mod blockers;
 mod cut;
 mod life;
 mod made;
@@ -25,9 +26,10 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use self::{
+    blockers::{Blocker, Blockers},
     cut::Cut,
     life::{Life, Mode, Policy, Stage, PROVEN, PROVEN_AGAIN, VISITORS},
-    made::{shown, Made, Reading, Refusal},
+    made::{shown, Made, Reading, Refusal, Refusals},
     pages::{FileMark, Page, PageSummary, Room, Written},
     routes::{Difference, Route, Varies},
     serving::{Hit, OtherAnswer, PageRequest},
@@ -110,6 +112,7 @@ pub struct Watch {
     told: WriteLog,
     pages: Pages,
     routes: Routes,
+    blockers: Blockers,
     sessions: Sessions,
     unnamed: Unnamed,
     policy: Policy,
@@ -313,39 +316,20 @@ impl Watch {
 
     /// The application has answered. Some: its route has just been turned off.
     pub fn answered(&mut self, answer: &Answer, around: &impl Around) -> Option<Alarm> {
-        let counted = self.understand(answer).and_then(|made| Cut::of(answer, made));
+        let counted = self.understand(answer).and_then(|made| Ok(Cut::of(answer, made)?));
         self.compare(answer, around, counted)
     }
 
-    /// What it was made of; or why it can't be kept.
-    pub fn understand(&mut self, answer: &Answer) -> Result<Made, Refusal> {
-        if let Some(why) = answer.refused {
-            return Err(Refusal::new(why));
-        }
-        let record = answer.record.ok_or_else(|| Refusal::new("the application has not said what it read"))?;
-        let mut made = Made::of(record, &mut self.statements)?;
-        // Of Accept, Rails reads less than all of it.
-        let is_known = |name: &Name| name.source == Source::Header && name.name == "accept" && made.reads_format();
-        let more: Vec<Name> = answer.vary.iter().filter(|name| !is_known(name)).cloned().collect();
-        made.names.extend(more);
-        if let Some(cookie) = answer.cookies.iter().find(|cookie| !made.is_of_session(cookie.name)) {
-            return Err(Refusal::new(format!("sets the cookie {}", cookie.name)));
-        }
-        if answer.body.len() > MAX_BODY {
-            return Err(Refusal::new("the page is larger than 1 MB"));
-        }
-        Ok(made)
-    }
-
     /// Compares it with the page that a cache would have had, and keeps it. Some: its route has just been turned off.
-    pub fn compare(&mut self, answer: &Answer, around: &impl Around, counted: Result<Cut, Refusal>) -> Option<Alarm> {
+    pub fn compare(&mut self, answer: &Answer, around: &impl Around, counted: Result<Cut, Refusals>) -> Option<Alarm> {
         let counted = counted.and_then(|cut| Ok((self.decide(answer, around, &cut)?, cut)));
         let is_own = self.routes.find(answer.route).is_some();
         let route = self.routes.of(answer.route);
         route.requests += 1;
         let (outcome, cut) = match counted {
-            Err(refusal) => {
-                route.refuse(refusal);
+            Err(refusals) => {
+                self.blockers.count(&refusals);
+                route.refuse(refusals.into_first());
                 return None;
             }
             Ok(counted) => counted,
@@ -396,13 +380,15 @@ impl Watch {
                 // It was asked for before this page was there: a cache would have waited for it.
                 return Ok(Outcome::Miss);
             }
-            if page.age(answer.now) < self.policy.max_ttl && page.has_its_files(around) {
+            // The application has looked at its clock before now.
+            if page.left(answer.now, self.policy.max_ttl) > 0 && page.has_its_files(around) {
                 let is_equal = page.template == cut.body && page.head == cut.head;
                 if is_equal {
                     let across = &mut self.routes.of(&page.route).life.across;
                     self.unnamed.was_equal(across, &page.makers, &brought, answer.visitor);
-                    // One that is nobody's can be shown to more.
-                    if !page.makers.are_personal() || brought.is_personal(&page.makers) {
+                    // One that is nobody's can be shown to more; and none is shown for longer than the last answer says.
+                    let ends_first = page.ends() <= made.good_until.unwrap_or(u64::MAX);
+                    if ends_first && (!page.makers.are_personal() || brought.is_personal(&page.makers)) {
                         return Ok(Outcome::Equal);
                     }
                 }
@@ -417,6 +403,10 @@ impl Watch {
         }
         if self.told.unsettles(answer.began, &made.read, &made.keys) {
             // A write came in between: nobody knows whether this is from before it.
+            self.pages.drop_found(answer.url, held);
+            return Ok(outcome);
+        }
+        if made.good_until.is_some_and(|time| time <= answer.now) {
             self.pages.drop_found(answer.url, held);
             return Ok(outcome);
         }
@@ -444,6 +434,7 @@ impl Watch {
             prepared: Default::default(),
             kept: answer.ended,
             at: answer.now,
+            good_until: made.good_until,
         };
         self.pages.keep(page, &made.names, held).map_err(|refusal| refused(&refusal))?;
         Ok(outcome)
@@ -452,6 +443,11 @@ impl Watch {
     /// What was counted, by route.
     pub fn routes(&self) -> impl Iterator<Item = (&str, &Route)> {
         self.routes.all()
+    }
+
+    /// The lines that keep pages out, over all routes.
+    pub fn blockers(&self) -> &Blockers {
+        &self.blockers
     }
 
     /// The pages of this URL that a cache would have now, and the last write that dropped one.

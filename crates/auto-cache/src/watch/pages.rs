@@ -52,12 +52,16 @@ pub struct Page {
     pub kept: u64,
     /// Unix milliseconds.
     pub at: u64,
+    /// From this time on it would be another one (Unix milliseconds). None: it does not depend on the time.
+    pub good_until: Option<u64>,
 }
 
 /// A page as people are shown it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageSummary {
     pub at: u64,
+    /// Unix milliseconds.
+    pub good_until: Option<u64>,
     pub readings: Vec<Reading>,
     pub varies: Vec<String>,
 }
@@ -244,8 +248,12 @@ impl Pages {
         let varies: BTreeSet<String> =
             names().flat_map(|(names, _)| names).filter(|name| !super::is_release(name)).map(super::shown).collect();
         let varies: Vec<String> = varies.into_iter().collect();
-        let seen =
-            pages.map(|page| PageSummary { at: page.at, readings: page.readings.clone(), varies: varies.clone() });
+        let seen = pages.map(|page| PageSummary {
+            at: page.at,
+            good_until: page.good_until,
+            readings: page.readings.clone(),
+            varies: varies.clone(),
+        });
         (seen.collect(), self.written.get(url))
     }
 

@@ -85,6 +85,16 @@ impl Page {
         now.checked_sub(self.at).unwrap_or(u64::MAX)
     }
 
+    /// Milliseconds that it is good for yet; 0: it is not shown any more.
+    pub fn left(&self, now: u64, max_ttl: u64) -> u64 {
+        max_ttl.saturating_sub(self.age(now)).min(self.ends().saturating_sub(now))
+    }
+
+    /// When the clock makes it another one (Unix milliseconds).
+    pub fn ends(&self) -> u64 {
+        self.good_until.unwrap_or(u64::MAX)
+    }
+
     /// All are asked about, so that `around` can tell which of them it does not know.
     pub fn has_its_files(&self, around: &impl Around) -> bool {
         self.files.iter().fold(true, |all, (path, mark)| (around.file(path) == *mark) && all)
@@ -145,7 +155,7 @@ impl Watch {
     fn fitting(&self, asked: &PageRequest, around: &impl Around, counts: impl Fn(&Page) -> bool) -> Option<Hit> {
         let known = Known::of(&self.sessions, self.release.as_deref(), asked.now, around);
         let page = self.pages.find(asked.url, |name| known.held(name)).filter(|page| counts(page))?;
-        if page.age(asked.now) >= self.policy.max_ttl || !page.has_its_files(around) {
+        if page.left(asked.now, self.policy.max_ttl) == 0 || !page.has_its_files(around) {
             return None;
         }
         let has_tokens = page.tokens() > 0;

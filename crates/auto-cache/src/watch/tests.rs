@@ -27,6 +27,8 @@ struct Site {
     /// None: the page of the first beer.
     url: Option<&'static str>,
     files: RefCell<HashMap<String, FileMark>>,
+    /// When the next answers come. 0: at `TIME`.
+    time: u64,
 }
 
 struct Visitor<'a>(&'a HashMap<&'static str, &'static str>, &'a RefCell<HashMap<String, FileMark>>);
@@ -102,7 +104,7 @@ impl Site {
             route: "GET /beers/*",
             began,
             ended: self.next(),
-            now: TIME,
+            now: self.time.max(TIME),
             record: Some(record),
             refused: None,
             cookies: &self.set,

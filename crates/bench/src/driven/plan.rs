@@ -53,6 +53,9 @@ pub struct Kind {
     pub expected: Option<String>,
     /// Lengths of the pieces of `expected` between which answers differ, by something without a newline.
     pub pieces: Option<Vec<usize>>,
+    /// Any answer with status 200 is right: pages whose text depends on the time.
+    #[serde(default)]
+    pub any: bool,
     /// A field that tells a hit, and how.
     pub hit: Option<(String, Hit)>,
 }

@@ -96,7 +96,9 @@ impl Ledger {
     pub fn insert<T: Object>(
         &mut self,
         lookup: &Lookup<T>,
-        (key, object, weight): (Key, Arc<T>, u64),
+        key: Key,
+        object: Arc<T>,
+        weight: u64,
         moment: Moment,
         gone: &mut Vec<Arc<T>>,
     ) -> Insertion {
@@ -240,9 +242,11 @@ impl Ledger {
     pub fn purge_slice<T: Object>(
         &mut self,
         lookup: &Lookup<T>,
-        (what, how): (&What, How),
+        what: &What,
+        how: How,
         last: &mut Option<(Arc<str>, Key)>,
-        (most, found): (usize, &mut Vec<Arc<T>>),
+        most: usize,
+        found: &mut Vec<Arc<T>>,
     ) -> bool {
         let matching = match what {
             What::Url(name) => self.urls.slice(name, Match::Exact, last.as_ref(), most),

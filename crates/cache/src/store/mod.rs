@@ -172,7 +172,7 @@ impl<T: Object> Store<T> {
     pub fn insert_since(&self, key: Key, object: Arc<T>, moment: Moment) -> Insertion {
         let weight = object.weight() as u64;
         let mut gone = Vec::new();
-        let inserted = self.ledger().insert(&self.lookup, (key, object, weight), moment, &mut gone);
+        let inserted = self.ledger().insert(&self.lookup, key, object, weight, moment, &mut gone);
         // The guard is gone with its statement; what it displaced goes here.
         drop(gone);
         inserted
@@ -257,7 +257,7 @@ impl<T: Object> Store<T> {
             if std::mem::take(&mut first) {
                 self.note(&mut ledger, what);
             }
-            let more = ledger.purge_slice(&self.lookup, (what, how), &mut last, (SLICE, &mut found));
+            let more = ledger.purge_slice(&self.lookup, what, how, &mut last, SLICE, &mut found);
             drop(ledger);
             if how == How::Expire {
                 found.iter().for_each(|object| object.expire());

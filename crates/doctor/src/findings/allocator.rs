@@ -36,7 +36,7 @@ fn jemalloc(observations: &Observations) -> Option<WeighedCandidate> {
     };
     let fix = server_setting(observations, "allocator", "\"jemalloc\"", &format!("{PRELOAD}={preload}"));
     let sentence = "the C library's allocator keeps memory that was freed";
-    Some(candidate(observations, sentence.into(), fix, (PRELOAD, &preload), "jemalloc"))
+    Some(candidate(observations, sentence.into(), fix, PRELOAD, &preload, "jemalloc"))
 }
 
 /// With two threads there are hardly more arenas in any case.
@@ -56,20 +56,21 @@ fn arenas(observations: &Observations) -> Option<WeighedCandidate> {
         _ => server_setting(observations, "malloc_arenas", &ARENAS.to_string(), &variable),
     };
     let sentence = format!("{threads} threads of a worker keep what becomes free in arenas of their own");
-    Some(candidate(observations, sentence, fix, (ARENA_MAX, &ARENAS.to_string()), "two arenas of the C library"))
+    Some(candidate(observations, sentence, fix, ARENA_MAX, &ARENAS.to_string(), "two arenas of the C library"))
 }
 
 fn candidate(
     observations: &Observations,
     sentence: String,
     fix: Fix,
-    (name, value): (&str, &str),
+    variable: &str,
+    value: &str,
     short: &str,
 ) -> WeighedCandidate {
     let threads = threads(observations);
     let threads_min = observations.settings.threads_min.unwrap_or(threads).clamp(1, threads);
     let load = Load { workers: 1, threads, threads_min };
-    let env = BTreeMap::from([(name.to_string(), value.to_string())]);
+    let env = BTreeMap::from([(variable.to_string(), value.to_string())]);
     let candidate = general(Kind::Allocator, sentence, fix, Trial::Memory { env, load });
     // It saves no time: what does is tried first.
     WeighedCandidate { candidate: Candidate { short: short.into(), ..candidate }, weight: 0.0 }

@@ -86,7 +86,7 @@ fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate
     let has_lifetime = has("public") || has("s-maxage") || lifetime(&control) > 0 && !has("private");
     let is_vary_star = header(&first.headers, "vary").is_some_and(|vary| vary.trim() == "*");
     let sets_cookie = header(&first.headers, "set-cookie").is_some();
-    let framework = Framework::of(observations);
+    let framework = Framework::of(observations, first);
     let author = "only its author knows whether the page may be old, and for how long";
     let (kind, sentence, fix) = match () {
         () if has("no-store") => return None,
@@ -143,13 +143,13 @@ enum Framework {
 }
 
 impl Framework {
-    fn of(observations: &Observations) -> Framework {
-        if !observations.rails.is_empty() {
-            Framework::Rails
-        } else if observations.facts.gems.contains_key("sinatra") {
-            Framework::Sinatra
-        } else {
-            Framework::Rack
+    /// Of what has answered the request, whatever else is in the bundle.
+    fn of(observations: &Observations, request: &ObservedRequest) -> Framework {
+        match request.evidence.framework.as_deref() {
+            Some("rails") => Framework::Rails,
+            Some("sinatra") => Framework::Sinatra,
+            None if !observations.rails.is_empty() => Framework::Rails,
+            _ => Framework::Rack,
         }
     }
 

@@ -4,17 +4,17 @@ use super::{environment_line, of, patch, queries::RUBY_OF_QUERY, shown, startup_
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Measure, Trial},
     observation::{Observations, ObservedRequest},
-    protocol::{Evidence, Patch, View},
+    protocol::{Cache, Evidence, Patch, Sql, View},
     units,
 };
 
 /// A template that is rendered fewer times in a request is no loop.
 const LOOP: u64 = 10;
 /// Its renderings take so long together, and this part of the request: what a list costs at least is no fault.
-const PARTIAL_US: f64 = 5_000.0;
+const PARTIAL_US: f64 = 2_000.0;
 const PARTIAL_PART: f64 = 0.3;
-/// One rendering takes so long: with less, it is what any partial costs. Microseconds.
-const EACH_US: f64 = 150.0;
+/// One rendering takes so long: with less, it is what any partial costs, or one that is kept. Microseconds.
+const EACH_US: f64 = 80.0;
 /// JSON takes so long, and this part of the request.
 const JSON_US: f64 = 2_000.0;
 const JSON_PART: f64 = 0.2;
@@ -72,17 +72,26 @@ fn xml_mini(observations: &Observations, look: &Look) -> Option<WeighedCandidate
     Some(look.found(Candidate { at: read.at.clone(), measure: Measure::Cpu, ceiling_us, ..candidate }))
 }
 
+fn is_within(view: &View, at: &str, count: u64) -> bool {
+    at.split(':').next() == Some(view.name.as_str()) || count * 2 >= view.count
+}
+
+fn queries_within<'a>(view: &'a View, evidence: &'a Evidence) -> impl Iterator<Item = &'a Sql> {
+    evidence.sql.iter().filter(|sql| is_within(view, &sql.at, sql.count))
+}
+
 /// Slow by itself: what its queries, calls and XML take has a finding of its own. What happens about as often as the
 /// partial is rendered happens in it, whatever helper or model it is in.
 fn loop_us(view: &View, evidence: &Evidence) -> f64 {
-    let is_within = |at: &str, count: u64| at.split(':').next() == Some(view.name.as_str()) || count * 2 >= view.count;
-    let queries = evidence.sql.iter().filter(|sql| is_within(&sql.at, sql.count));
-    let queries: f64 = queries.map(|sql| sql.us * RUBY_OF_QUERY).sum();
+    let queries: f64 = queries_within(view, evidence).map(|sql| sql.us * RUBY_OF_QUERY).sum();
+    let is_within = |at: &str, count: u64| is_within(view, at, count);
     let calls = evidence.outbound.iter().filter(|calls| is_within(&calls.at, calls.calls));
     let calls: f64 = calls.map(|calls| calls.connect_us + calls.tls_us + calls.wait_us).sum();
     let xml = evidence.xml.as_ref().filter(|xml| is_within(&xml.at, 0)).map_or(0.0, |xml| xml.us);
     let own_us = view.own_us - queries - calls - xml;
-    if view.count >= LOOP && own_us >= view.count as f64 * EACH_US {
+    // Most of its renderings were in the cache: looking there is what remains.
+    let is_kept = |cache: &Cache| is_within(&cache.at, 0) && cache.hits * 2 >= view.count;
+    if view.count >= LOOP && !evidence.cache.as_ref().is_some_and(is_kept) && own_us >= view.count as f64 * EACH_US {
         own_us
     } else {
         0.0
@@ -108,19 +117,21 @@ fn partial(look: &Look, name: &str) -> Option<WeighedCandidate> {
     if ceiling_us < PARTIAL_US || ceiling_us < look.wall_us * PARTIAL_PART {
         return None;
     }
-    let view = look.most(us).evidence.views.iter().find(|view| view.name == name)?;
+    let evidence = &look.most(us).evidence;
+    let view = evidence.views.iter().find(|view| view.name == name)?;
+    let holds = queries_within(view, evidence).map(|sql| sql.shape.clone()).collect();
     let sentence = format!(
         "{name} is rendered {} times, {} each",
         units::grouped(view.count),
         units::millis(view.own_us / view.count as f64)
     );
-    let local = name.rsplit('/').next().unwrap_or(name).split('.').next().unwrap_or(name).trim_start_matches('_');
-    let line = format!("cache({local}) {{ ... }} within it, or render partial: ..., collection: ..., cached: true");
+    // Its record has the name that `as:` gives it.
+    let line = "cache(its record) { ... } within it, or render partial: ..., collection: ..., cached: true";
     let fix = shown("", line, "only its author knows what the partial may remember");
     let trial = Trial::WhatIf { trial: vec![Patch::named("free_view").with("view", name)] };
     let candidate = of(look.route, Kind::SlowPartial, sentence, fix, trial);
     let short = format!("{} renderings of {name}", units::grouped(view.count));
-    Some(look.found(Candidate { at: format!("{name}:1"), subject: name.into(), short, ceiling_us, ..candidate }))
+    Some(look.found(Candidate { at: format!("{name}:1"), subject: name.into(), holds, short, ceiling_us, ..candidate }))
 }
 
 fn json_us(request: &ObservedRequest) -> f64 {

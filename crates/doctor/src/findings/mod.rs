@@ -9,6 +9,7 @@ mod load;
 mod markup;
 mod outbound;
 mod queries;
+mod records;
 mod settings;
 mod stores;
 mod work;
@@ -41,9 +42,10 @@ const PUMA_SETTINGS: [&str; 3] = ["threads", "workers", "preload"];
 
 type Rule = fn(&Observations, &mut Vec<WeighedCandidate>);
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     outbound::rule,
     queries::rule,
+    records::rule,
     markup::rule,
     stores::rule,
     delivery::rule,
@@ -59,6 +61,14 @@ const RULES: [Rule; 10] = [
 struct WeighedCandidate {
     candidate: Candidate,
     weight: f64,
+}
+
+/// Candidates in the order in which they are tried: slow trials come last, so that there is a result early. Of `find`'s, no
+/// more than `most`.
+pub fn in_order_of_trial(mut candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
+    candidates.truncate(most);
+    candidates.sort_by_key(|one| one.trial.is_slow());
+    candidates
 }
 
 /// What is worth trying or saying, the most promising first. One change that helps several routes is one candidate.
@@ -164,6 +174,7 @@ fn of(route: &RouteObservation, kind: Kind, sentence: String, fix: Fix, trial: T
         measure: Measure::Wall,
         ceiling_us: 0.0,
         subject: String::new(),
+        holds: Vec::new(),
     }
 }
 

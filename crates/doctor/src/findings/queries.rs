@@ -4,7 +4,8 @@ use super::{of, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{Observations, ObservedRequest},
-    protocol::{Deliver, Evidence, Patch, Scan, Sql},
+    profile::Profile,
+    protocol::{Deliver, Evidence, Patch, Reads, Scan, Sql},
     units,
 };
 
@@ -12,8 +13,13 @@ use crate::{
 const REPEATED: u64 = 5;
 /// Such queries take so long together, or their loop is short. Microseconds.
 const REPEATED_US: f64 = 500.0;
+/// So many that Rails' query cache has answered take their time all the same, if the line that asks takes this part of it.
+const ASKED: u64 = 20;
+const ASKED_PART: f64 = 0.2;
 /// Ruby makes the query's text and its records, which takes as long again as the database, about.
 pub(super) const RUBY_OF_QUERY: f64 = 2.0;
+/// How ActiveRecord names the query of `exists?`, behind the model.
+const EXISTS: &str = " Exists?";
 /// Reading a table whole takes so long, or it is small. Microseconds.
 const SCAN_US: f64 = 1_000.0;
 
@@ -35,9 +41,27 @@ fn repeated_us(evidence: &Evidence, shape: &str) -> f64 {
     same.map(|sql| sql.us * RUBY_OF_QUERY * (1.0 - 1.0 / sql.count.max(1) as f64)).sum()
 }
 
+/// One that is asked again and again, and that the query cache answers.
+fn is_asked(sql: &Sql) -> bool {
+    sql.count >= ASKED && !is_repeated(sql) && sql.shape.trim_start().to_ascii_uppercase().starts_with("SELECT")
+}
+
+/// The database says nothing of its time: that of its line does.
+fn asked_us(look: &Look, shape: &str) -> f64 {
+    let all = look.route.requests.iter().flat_map(|request| &request.evidence.sql);
+    let line = all.filter(|sql| sql.shape == shape && is_asked(sql)).map(|sql| sql.at.as_str()).next();
+    let part = line.map_or(0.0, |at| Profile::of(look.route).part_at(at));
+    if part >= ASKED_PART {
+        part * look.wall_us
+    } else {
+        0.0
+    }
+}
+
 fn repeated_queries(look: &Look) -> Vec<WeighedCandidate> {
     let mut shapes: Vec<&str> = Vec::new();
-    for sql in look.route.requests.iter().flat_map(|request| &request.evidence.sql).filter(|sql| is_repeated(sql)) {
+    let all = look.route.requests.iter().flat_map(|request| &request.evidence.sql);
+    for sql in all.filter(|sql| is_repeated(sql) || is_asked(sql)) {
         if !shapes.contains(&sql.shape.as_str()) {
             shapes.push(&sql.shape);
         }
@@ -46,14 +70,22 @@ fn repeated_queries(look: &Look) -> Vec<WeighedCandidate> {
 }
 
 fn repeated_query(look: &Look, shape: &str) -> Option<WeighedCandidate> {
-    let ceiling_us = look.mean(|request| repeated_us(&request.evidence, shape));
+    let us = |request: &ObservedRequest| repeated_us(&request.evidence, shape);
+    let ceiling_us = match look.mean(us) {
+        database_us if database_us > 0.0 => database_us,
+        _ => asked_us(look, shape),
+    };
     if ceiling_us < REPEATED_US || !look.is_notable(ceiling_us) {
         return None;
     }
-    let evidence = &look.most(|request| repeated_us(&request.evidence, shape)).evidence;
+    let count = |request: &ObservedRequest| {
+        request.evidence.sql.iter().filter(|sql| sql.shape == shape).map(|sql| sql.count as f64).fold(0.0, f64::max)
+    };
+    let evidence = &look.most(|request| us(request).max(count(request) / 1e6)).evidence;
     let sql = evidence.sql.iter().filter(|sql| sql.shape == shape).max_by_key(|sql| sql.count)?;
     let what = if sql.distinct > 1 { "the same query with other values" } else { "the same query" };
-    let sentence = format!("{what} {} times: {}", units::grouped(sql.count), shortened(shape));
+    let cached = if is_asked(sql) { ", from the query cache" } else { "" };
+    let sentence = format!("{what} {} times{cached}: {}", units::grouped(sql.count), shortened(shape));
     let line = eager_line(sql, &evidence.sql);
     let fix = shown("", line, "it is a change of the application's own code");
     let trial = Trial::WhatIf { trial: vec![Patch::named("free_sql").with("shapes", vec![shape.to_string()])] };
@@ -75,7 +107,12 @@ fn eager_line(sql: &Sql, all: &[Sql]) -> String {
     let column = column_of(&sql.shape);
     let column = column.as_deref().unwrap_or("id");
     if sql.shape.to_ascii_uppercase().contains("COUNT(") {
-        return format!("{model}.where({column}: ...).group(:{column}).count, before the loop");
+        let key = key_of(&sql.shape).unwrap_or(column);
+        return format!("{model}.where({key}: ...).group(:{key}).count, before the loop");
+    }
+    if sql.name.ends_with(EXISTS) {
+        let key = key_of(&sql.shape).unwrap_or(column);
+        return format!("{model}.where({key}: ...).distinct.pluck(:{key}), before the loop");
     }
     if let Some(line) = included(sql, all) {
         return line;
@@ -119,9 +156,18 @@ fn list_of(sql: &Sql, all: &[Sql]) -> Option<String> {
 
 /// `Brewery Load` is Brewery.
 fn model_of(sql: &Sql) -> Option<String> {
-    let model = sql.name.strip_suffix(" Load").or_else(|| sql.name.strip_suffix(" Count"))?;
+    let model = [" Load", " Count", EXISTS].iter().find_map(|what| sql.name.strip_suffix(what))?;
     let is_class = model.starts_with(|letter: char| letter.is_ascii_uppercase());
     (is_class && !model.contains(' ')).then(|| model.to_string())
+}
+
+/// The column by which a loop asks, which is a key of another table mostly: in any condition.
+fn key_of(shape: &str) -> Option<&str> {
+    let at = shape.to_ascii_uppercase().find(" WHERE ")?;
+    let words = shape.get(at + 7..)?.split([' ', '=', '(', ')', '<', '>']);
+    let names = words.map(|word| word.rsplit('.').next().unwrap_or(word).trim_matches(['"', '`', '[', ']']));
+    let mut keys = names.filter(|name| is_name(name) && name.ends_with("_id"));
+    keys.next()
 }
 
 /// Behind FROM.
@@ -270,7 +316,13 @@ fn scanning(observations: &Observations, is_this: impl Fn(&&Sql) -> bool) -> Vec
 
 fn reading(scan: &Scan) -> String {
     let (table, columns) = (&scan.table, scan.columns.join(" and "));
-    let Some(rows) = scan.rows else { return format!("the database reads all of {table} to find {columns}") };
+    let Some(rows) = scan.rows else {
+        return match scan.reads {
+            Reads::Whole => format!("the database reads all of {table} to find {columns}"),
+            Reads::Sorted => format!("the database sorts {table} by {columns} for a few rows"),
+            Reads::Part => format!("the database has no index of {table} by {columns}, only by a part of that"),
+        };
+    };
     let found = match scan.matching {
         Some(matching) => format!("about {} by {columns}", units::grouped(matching)),
         None => columns,
@@ -325,6 +377,11 @@ mod tests {
             "SELECT \"files\".* FROM \"files\" WHERE \"files\".\"owner_id\" = ? AND \"files\".\"owner_type\" = ?";
         let by_key_and_type = sql("Attachment Load", polymorphic, 31, 31);
         let counted = sql("", "SELECT COUNT(*) FROM \"reviews\" WHERE \"reviews\".\"beer_id\" = ?", 31, 31);
+        let shown = "SELECT COUNT(*) FROM \"reviews\" WHERE \"reviews\".\"hidden\" = ? AND \"reviews\".\"beer_id\" = ?";
+        let counted_by_two = sql("Review Count", shown, 31, 31);
+        let exists =
+            "SELECT ? AS one FROM \"reviews\" WHERE \"reviews\".\"hidden\" = ? AND \"reviews\".\"beer_id\" = ? LIMIT ?";
+        let exists = sql("Review Exists?", exists, 31, 31);
         let raw = sql("", "SELECT 1", 31, 31);
         let same = Sql { distinct: 1, ..by_id.clone() };
         let all = [beers, users, by_id.clone()];
@@ -333,6 +390,8 @@ mod tests {
             (&by_key, "Beer.includes(:reviews)"),
             (&by_key_and_type, "Beer.includes(:files)"),
             (&counted, "Review.where(beer_id: ...).group(:beer_id).count, before the loop"),
+            (&counted_by_two, "Review.where(beer_id: ...).group(:beer_id).count, before the loop"),
+            (&exists, "Review.where(beer_id: ...).distinct.pluck(:beer_id), before the loop"),
             (&raw, "one query for all of them, before the loop"),
             (&same, "keep the result in a variable, before the loop"),
         ] {

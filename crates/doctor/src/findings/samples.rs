@@ -84,7 +84,7 @@ fn evidence() -> Evidence {
         views: vec![View { name: "app/views/beers/_row.html.erb".into(), count: 1, us: 3_000.0, own_us: 3_000.0 }],
         log: Some(Log { lines: 5, bytes: 600, us: 200.0, level: "info".into(), debug_lines: 0 }),
         session: Some(Session { store: "ActionDispatch::Session::CookieStore".into(), bytes: 200, changed: false }),
-        middleware: vec![Middleware { name: "Rack::Runtime".into(), own_us: 5.0 }],
+        middleware: vec![Middleware { name: "Rack::Runtime".into(), own_us: 5.0, ..Default::default() }],
         gc: Some(Gc { us: 300.0, runs: 0 }),
         ..Evidence::default()
     }

@@ -4,6 +4,7 @@ use super::{is_rails, of, patch, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{Observations, ObservedRequest},
+    profile::{Profile, ProfiledLine},
     protocol::Patch,
     units,
 };
@@ -71,7 +72,22 @@ fn one_middleware(look: &Look, name: &str) -> Option<WeighedCandidate> {
     let trial = Trial::WhatIf { trial: vec![Patch::named("free_middleware").with("middleware", name)] };
     let candidate = of(look.route, Kind::SlowMiddleware, sentence, shown("", line, why), trial);
     let short = format!("the middleware {name}");
-    Some(look.found(Candidate { subject: name.into(), short, ceiling_us, ..candidate }))
+    let at = middleware_place(look, name);
+    Some(look.found(Candidate { subject: name.into(), at, short, ceiling_us, ..candidate }))
+}
+
+/// The line that takes most, by the profile, of those in the file of its `call`; else where that begins.
+fn middleware_place(look: &Look, name: &str) -> String {
+    let all = look.route.requests.iter().flat_map(|request| &request.evidence.middleware);
+    let begins = all.filter(|one| one.name == name).map(|one| one.at.as_str()).find(|at| !at.is_empty());
+    let Some((begins, (file, _))) = begins.and_then(|at| Some((at, at.rsplit_once(':')?))) else {
+        return String::new();
+    };
+    let is_there = |line: &ProfiledLine| {
+        let path = line.at.rsplit_once(':').map(|(path, _)| path);
+        (path == Some(file)).then_some(())
+    };
+    Profile::of(look.route).greatest(is_there).map_or_else(|| begins.to_owned(), |(line, ..)| line.at.clone())
 }
 
 fn mail(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {

@@ -162,7 +162,7 @@ fn shortest(a: &Tokens, b: &Tokens, span: &Span) -> Option<Vec<Span>> {
             }
             reached[place(diagonal)] = row;
             if row >= rows && row - diagonal >= columns {
-                return Some(backwards(&trace, place, (rows, columns), span));
+                return Some(backwards(&trace, place, rows, columns, span));
             }
         }
     }
@@ -170,8 +170,13 @@ fn shortest(a: &Tokens, b: &Tokens, span: &Span) -> Option<Vec<Span>> {
 }
 
 /// The way that was found, from its end.
-fn backwards(trace: &[Vec<isize>], place: impl Fn(isize) -> usize, end: (isize, isize), span: &Span) -> Vec<Span> {
-    let (mut row, mut column) = end;
+fn backwards(
+    trace: &[Vec<isize>],
+    place: impl Fn(isize) -> usize,
+    mut row: isize,
+    mut column: isize,
+    span: &Span,
+) -> Vec<Span> {
     let mut found = Vec::new();
     for (edits, reached) in trace.iter().enumerate().rev() {
         let (edits, diagonal) = (edits as isize, row - column);

@@ -48,6 +48,11 @@ pub struct Change {
 }
 
 impl Difference {
+    /// Nothing but headers differs.
+    pub fn is_of_headers(&self) -> bool {
+        self.status.is_none() && self.body.is_empty() && !self.headers.is_empty()
+    }
+
     pub(super) fn is_none(&self) -> bool {
         self.status.is_none() && self.headers.is_empty() && self.body.is_empty()
     }

@@ -5,6 +5,7 @@
 //!  "sample": {"requests": 214, "live": true, "noisy": ["GET /random"],
 //!             "programs": {"convert": "app/models/image.rb:7"}, "unconfined": [],
 //!             "spent": [{"route": "GET /beers", "at": "app/models/beer.rb:4", "call": "load_file (psych)", "us": 38000.0, "of_us": 41000.0}],
+//!             "statuses": {"302": 9},
 //!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
 //!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null,
@@ -18,6 +19,7 @@
 //!
 //! `programs` are those that requests have started, with the line that did. `unconfined` is what the kernel does not keep
 //! shadows from: `files`, `connections`, `signals`, `calls`; it is empty where the kernel knows how to keep them from all.
+//! `statuses` are those of replayed requests that got no page, with their number.
 //! `spent` is the line of the application in which a route spends most, with what it calls. `setting` is the line of
 //! paceline.toml, if the fix is a setting that processes are started with, wherever it is written.
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
@@ -50,6 +52,7 @@ pub(super) fn render(report: &Report) -> Value {
             "programs": report.sample.programs,
             "unconfined": report.sample.unconfined,
             "spent": report.sample.spent,
+            "statuses": report.sample.statuses,
             "left_out": report.sample.dropped.iter().map(dropped).collect::<Vec<_>>(),
         },
         "advice": advice.collect::<Vec<_>>(),
@@ -149,7 +152,7 @@ fn dropped(dropped: &Dropped) -> Value {
     let (why, what, at) = match &dropped.why {
         Why::Writes(note) => ("writes", note.what.clone(), note.at.clone()),
         Why::Failed { error } => ("fails", error.clone(), String::new()),
-        Why::Status { status } => ("status", status.to_string(), String::new()),
+        Why::Status { status, .. } => ("status", status.to_string(), String::new()),
     };
     json!({"request": dropped.request, "why": why, "what": what, "at": at})
 }

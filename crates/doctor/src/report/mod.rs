@@ -12,7 +12,7 @@ mod text;
 mod tests;
 
 use crate::{
-    candidate::{Kind, Trial},
+    candidate::{Candidate, Kind, Trial},
     findings::CACHEABLE_US,
     observation::RouteObservation,
     profile::Profile,
@@ -31,6 +31,8 @@ pub struct Sample {
     /// Whether live requests were answered meanwhile.
     pub live: bool,
     pub dropped: Vec<Dropped>,
+    /// Of those that were replayed: how many were answered so, where that is no page (302, 404).
+    pub statuses: BTreeMap<u16, usize>,
     /// Routes whose pages differ too much from one replay to the next to be compared.
     pub noisy: Vec<String>,
     /// Programs that requests have started, and where the first of them did (`path:line`, or empty).
@@ -56,7 +58,7 @@ pub struct Spent {
 }
 
 /// Routes of which the line is told, and the part of the time that a line has at least.
-const MAX_SPENT: usize = 3;
+pub const MAX_SPENT: usize = 3;
 const SPENT_PART: f64 = 0.25;
 
 impl std::fmt::Display for Spent {
@@ -105,6 +107,9 @@ pub enum Why {
     },
     Status {
         status: u16,
+        /// Where to, of a redirect: a path, without what a query may hold. Empty: nowhere.
+        #[serde(default)]
+        to: String,
     },
 }
 
@@ -175,6 +180,14 @@ impl Report {
     }
 }
 
+impl Verdict {
+    /// Advice in a line, when its trial is over. None: it is none, or a cache's, which stands behind all causes of slowness.
+    pub fn at_once(&self) -> Option<String> {
+        let is_cache = matches!(self.candidate.kind, Kind::CacheHeaders | Kind::CacheVary | Kind::CacheCookie);
+        (self.standing == Standing::Worth && !is_cache).then(|| text::at_once(self))
+    }
+}
+
 /// Memory is given out by one allocator: of several that are worth it, the others go to `others`.
 fn with_one_allocator(worth: Vec<Verdict>, others: &mut Vec<Verdict>) -> Vec<Verdict> {
     let (allocators, mut worth): (Vec<Verdict>, Vec<Verdict>) =
@@ -200,24 +213,32 @@ fn is_slow_without(cached: &Verdict, advice: &[Verdict]) -> bool {
     gain.of_us - saved >= CACHEABLE_US
 }
 
-/// What saves most first. What is only the most that could be saved goes behind what was tried of the same cause.
+fn share_a_route(one: &Candidate, other: &Candidate) -> bool {
+    one.routes.iter().any(|route| other.routes.contains(route))
+}
+
+/// What saves most first. What is only the most that could be saved goes behind what was tried of the same cause, and
+/// behind its parts: a partial behind the queries that are made in it.
 fn ordered(mut verdicts: Vec<Verdict>) -> Vec<Verdict> {
     verdicts.sort_by(|one, other| other.saved_us.total_cmp(&one.saved_us));
     let is_bound = |verdict: &Verdict| matches!(verdict.candidate.trial, Trial::WhatIf { .. });
+    let goes_behind = |one: &Verdict, other: &Verdict| {
+        let (one, subject) = (&one.candidate, &other.candidate.subject);
+        let is_tried_cause = one.subject == *subject && !is_bound(other);
+        !subject.is_empty() && (is_tried_cause || one.holds.contains(subject) && share_a_route(one, &other.candidate))
+    };
     let mut all: Vec<Verdict> = Vec::new();
     let mut behind: Vec<Verdict> = Vec::new();
     for index in 0..verdicts.len() {
-        let one = &verdicts[index];
-        let subject = &one.candidate.subject;
-        let is_tried_later = |later: &&Verdict| !is_bound(later) && later.candidate.subject == *subject;
-        if is_bound(one) && !subject.is_empty() && verdicts[index + 1..].iter().any(|later| is_tried_later(&later)) {
-            behind.push(one.clone())
-        } else {
-            all.push(one.clone());
-            let (follow, rest) = behind.into_iter().partition(|first| first.candidate.subject == *subject);
-            all.extend::<Vec<Verdict>>(follow);
-            behind = rest;
+        let (one, later) = (&verdicts[index], &verdicts[index + 1..]);
+        if is_bound(one) && later.iter().any(|later| goes_behind(one, later)) {
+            behind.push(one.clone());
+            continue;
         }
+        all.push(one.clone());
+        let (stay, follow) = behind.into_iter().partition(|first| later.iter().any(|later| goes_behind(first, later)));
+        all.extend::<Vec<Verdict>>(follow);
+        behind = stay;
     }
     all.extend(behind);
     all

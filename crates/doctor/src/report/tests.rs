@@ -32,6 +32,7 @@ fn candidate(kind: Kind, route: &str, sentence: &str, fix: Fix, trial: Trial) ->
         measure: Measure::Wall,
         ceiling_us: 0.0,
         subject: String::new(),
+        holds: Vec::new(),
     }
 }
 
@@ -99,8 +100,10 @@ fn sample() -> Sample {
         dropped: vec![
             dropped("GET /x", Why::Writes(note)),
             dropped("GET /y", Why::Failed { error: "NoMethodError: x".into() }),
-            dropped("GET /z", Why::Status { status: 503 }),
+            dropped("GET /z", Why::Status { status: 503, to: String::new() }),
+            dropped("GET /account", Why::Status { status: 302, to: "/login".into() }),
         ],
+        statuses: [(302, 9), (404, 3)].into(),
         noisy: vec!["GET /random".into()],
         programs: [("convert".into(), "app/models/image.rb:7".into()), ("true".into(), String::new())].into(),
         spent: vec![
@@ -149,6 +152,8 @@ looked at, not worth it: threads 5 -> 3 (+0.4 %, noise); YJIT (-11 %, +64 MB a w
 GET /x was left out: it writes (INSERT INTO visits, app/models/visit.rb:4)
 GET /y was left out: it fails (NoMethodError: x)
 GET /z was left out: it is answered 503
+GET /account was left out: it is answered 302 (to /login)
+of the replayed GETs 12 got no page: 302 (9), 404 (3)
 GET /random was not compared: its pages differ from one request to the next
 programs that requests have started: convert (app/models/image.rb:7), true
 not held by this kernel, only by guards: files, TCP connections, signals, modes and owners
@@ -157,6 +162,17 @@ not held by this kernel, only by guards: files, TCP connections, signals, modes 
     assert!(report.text().lines().all(|line| line.chars().count() <= 100));
     assert_eq!((report.exit_code(), report.advice(2).unwrap().verdict.candidate.kind), (1, Kind::RepeatedQueries));
     assert!(report.advice(4).is_none());
+}
+
+/// While other trials go on; a page cache is spoken of when the causes are known.
+#[test]
+fn advice_is_told_when_its_trial_is_over() {
+    let told = "worth it: GET /beers   up to -41 ms of 60 (what if the 31 repeated queries were free)   same bytes   + Beer.includes(:brewery)";
+    assert_eq!(beers().at_once().as_deref(), Some(told));
+    assert_eq!(in_vain("YJIT", "noise").at_once(), None);
+    let mut cached = feed();
+    cached.candidate.kind = Kind::CacheHeaders;
+    assert_eq!(cached.at_once(), None);
 }
 
 #[test]
@@ -431,4 +447,22 @@ fn the_documentation_shows_what_is_printed() {
             assert!(docs.contains(&format!("\n    {line}\n")), "docs/doctor.md has no line:\n    {line}");
         }
     }
+}
+
+/// However much the partial takes: some of it is theirs.
+#[test]
+fn a_partial_stands_behind_the_queries_in_it() {
+    let fix = fix("", "cache(its record) { ... }", shown());
+    let trial = Trial::WhatIf { trial: Vec::new() };
+    let partial = |route: &str| {
+        let mut one = candidate(Kind::SlowPartial, route, "a partial is rendered 31 times", fix.clone(), trial.clone());
+        (one.subject, one.holds) = ("app/views/beers/_row.erb".into(), vec![beers().candidate.subject]);
+        verdict(one, 50_000.0, 60_000.0, (0.7, 0.9), Bound::AtMost)
+    };
+    let kinds = |route: &str| {
+        let report = Report::new("shop", Sample::default(), vec![partial(route), feed(), beers()]);
+        report.advice.iter().map(|one| one.verdict.candidate.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("GET /beers"), [Kind::RepeatedQueries, Kind::SlowPartial, Kind::BuilderXml]);
+    assert_eq!(kinds("GET /news"), [Kind::SlowPartial, Kind::RepeatedQueries, Kind::BuilderXml]);
 }

@@ -30,6 +30,7 @@ pub(super) fn render(report: &Report) -> String {
     lines.extend(rejected(report));
     lines.extend(failed(report));
     lines.extend(left_out(&report.sample.dropped));
+    lines.extend(without_page(&report.sample));
     for route in &report.sample.noisy {
         lines.push(format!("{route} was not compared: its pages differ from one request to the next"));
     }
@@ -119,6 +120,10 @@ fn block(advice: &Advice, width: usize) -> Vec<String> {
     lines
 }
 
+pub(super) fn at_once(verdict: &Verdict) -> String {
+    format!("worth it: {}   + {}", first_line(verdict, 0), fix_of(verdict))
+}
+
 /// Route, gain and bytes.
 fn first_line(verdict: &Verdict, width: usize) -> String {
     let mut parts = vec![format!("{:<width$}", routes(verdict))];
@@ -206,7 +211,7 @@ fn note(verdict: &Verdict) -> Option<String> {
         Trial::Computed { why, .. } => Some(format!("computed: {why}")),
         Trial::WhatIf { .. } => {
             let verb = match verdict.candidate.kind {
-                Kind::SlowMiddleware => "was",
+                Kind::SlowMiddleware | Kind::SlowLine => "was",
                 _ => "were",
             };
             let short = short.strip_prefix("the ").unwrap_or(short);
@@ -267,6 +272,15 @@ fn left_out(dropped: &[Dropped]) -> Vec<String> {
     lines
 }
 
+/// A redirect is quick, and says nothing of the page behind it.
+fn without_page(sample: &Sample) -> Option<String> {
+    let count = |count: usize| units::grouped(count as u64);
+    let each = sample.statuses.iter().map(|(status, times)| format!("{status} ({})", count(*times)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    let all = count(sample.statuses.values().sum());
+    (!each.is_empty()).then(|| format!("of the replayed GETs {all} got no page: {each}"))
+}
+
 /// `GET /x was left out: it writes (INSERT INTO visits, app/models/visit.rb:4)`.
 fn dropped_line(dropped: &Dropped) -> String {
     let why = match &dropped.why {
@@ -276,7 +290,8 @@ fn dropped_line(dropped: &Dropped) -> String {
             format!("it writes ({})", places.join(", "))
         }
         Why::Failed { error } => format!("it fails ({error})"),
-        Why::Status { status } => format!("it is answered {status}"),
+        Why::Status { status, to } if to.is_empty() => format!("it is answered {status}"),
+        Why::Status { status, to } => format!("it is answered {status} (to {to})"),
     };
     format!("{} was left out: {why}", dropped.request)
 }

@@ -25,6 +25,7 @@ fn candidate(kind: Kind, trial: Trial) -> Candidate {
         measure: Measure::Wall,
         ceiling_us: 7_000.0,
         subject: String::new(),
+        holds: Vec::new(),
     }
 }
 
@@ -45,8 +46,14 @@ fn pairs(gain_us: f64) -> Vec<Pair> {
 }
 
 fn outcome(gain_us: f64, bytes: Bytes) -> Outcome {
-    let route =
-        RouteOutcome { route: "GET /a".into(), share: 0.5, wall: pairs(gain_us), cpu: pairs(gain_us / 2.0), bytes };
+    let route = RouteOutcome {
+        route: "GET /a".into(),
+        share: 0.5,
+        wall: pairs(gain_us),
+        cpu: pairs(gain_us / 2.0),
+        bytes,
+        ..RouteOutcome::default()
+    };
     Outcome { rounds: 9, routes: vec![route], ..Outcome::default() }
 }
 
@@ -72,6 +79,25 @@ fn a_setting_with_a_vague_gain_is_no_advice() {
     let Standing::NotWorth { why } = standing(Kind::GcSettings, environment(), &vague) else { panic!() };
     assert!(why.starts_with("-31 %, but anything from "), "{why}");
     assert_eq!(standing(Kind::GcSettings, environment(), &outcome(5_000.0, Bytes::Same)), Standing::Worth);
+}
+
+/// What one start of the application has shown the next one need not.
+#[test]
+fn a_setting_must_be_worth_it_on_each_start() {
+    let of = |gains: [f64; 3]| {
+        let mut several = outcome(0.0, Bytes::Same);
+        several.routes[0].wall = gains.iter().flat_map(|gain_us| pairs(*gain_us)).collect();
+        several.routes[0].starts = vec![18; 3];
+        judge(candidate(Kind::GcSettings, environment()), &several, &observations())
+    };
+    let sure = of([5_000.0, 5_400.0, 4_900.0]);
+    assert_eq!(sure.standing, Standing::Worth);
+    let gain = &sure.gains[0];
+    assert!((gain.gain_us - 5_100.0).abs() < 50.0, "{gain:?}");
+    let (low, high) = gain.interval_us.unwrap();
+    assert!(low < 4_950.0 && high > 5_350.0, "{gain:?}");
+    assert!(matches!(of([9_000.0, 5_000.0, 1_000.0]).standing, Standing::NotWorth { .. }), "wider than its middle");
+    assert_eq!(of([9_000.0, 5_000.0, -1_000.0]).standing, not_worth("-22 %, noise"));
 }
 
 #[test]
@@ -131,6 +157,24 @@ fn what_ifs_and_mail_are_bounds() {
     assert_eq!((verdict.standing, verdict.gains[0].bound), (Standing::Worth, Bound::AtLeast));
 }
 
+/// Where its method's result is not all that the page needs, or was not given, the readings of the stack still tell its time.
+#[test]
+fn a_line_whose_what_if_fails_is_computed() {
+    let of = |outcome: &Outcome| {
+        let what_if = Trial::WhatIf { trial: Vec::new() };
+        let verdict = judge(candidate(Kind::SlowLine, what_if), outcome, &observations());
+        (verdict.standing, verdict.gains[0].gain_us, verdict.gains[0].interval_us.is_some(), verdict.gains[0].bound)
+    };
+    let (standing, gain_us, is_measured, bound) = of(&outcome(6_500.0, Bytes::Same));
+    assert_eq!((standing, is_measured, bound), (Standing::Worth, true, Bound::AtMost));
+    assert!((gain_us - 6_500.0).abs() < 50.0, "{gain_us}");
+    let computed = (Standing::Worth, 7_000.0, false, Bound::AtMost);
+    let broken = Outcome { failure: Some("it does not call it".into()), ..Outcome::default() };
+    for outcome in [outcome(6_500.0, differing()), outcome(100.0, Bytes::Same), broken] {
+        assert_eq!(of(&outcome), computed);
+    }
+}
+
 #[test]
 fn what_was_not_measured() {
     let none = Outcome::default();
@@ -147,9 +191,40 @@ fn what_was_not_measured() {
     let verdict = judge(candidate(Kind::EagerLoad, untried), &none, &observations());
     assert_eq!((verdict.standing, verdict.saved_us, verdict.gains.len()), (Standing::Worth, 7_000.0, 0));
 
-    assert_eq!(standing(Kind::BuilderXml, patch(), &none), Standing::Failed { why: "too few measurements".into() });
+    let why = "0 rounds were made, and 3 are needed: its requests are too slow";
+    assert_eq!(standing(Kind::BuilderXml, patch(), &none), Standing::Failed { why: why.into() });
+    let mut changed = outcome(5_000.0, differing());
+    changed.routes[0].wall.truncate(2);
+    let why = "it changes GET /a: status 200 became 500";
+    assert_eq!(standing(Kind::BuilderXml, patch(), &changed), Standing::Failed { why: why.into() });
     let broken = Outcome { failure: Some("no such patch".into()), ..Outcome::default() };
     assert_eq!(standing(Kind::BuilderXml, patch(), &broken), Standing::Failed { why: "no such patch".into() });
+}
+
+/// Nobody waits less to speak of, but the processors have a quarter less to do.
+#[test]
+fn a_setting_that_saves_much_of_a_short_page_is_worth_it() {
+    let of = |gain_us: f64| {
+        let mut short = outcome(0.0, Bytes::Same);
+        let pair =
+            |nth: usize| Pair { request: 0, control_us: 2_000.0 + (nth % 2) as f64, trial_us: 2_000.0 - gain_us };
+        short.routes[0].wall = (0..18).map(pair).collect();
+        standing(Kind::Yjit, environment(), &short)
+    };
+    assert_eq!(of(760.0), Standing::Worth);
+    assert_eq!(of(400.0), not_worth("-20 %, too little"));
+}
+
+#[test]
+fn what_a_middleware_sets_beside_is_told() {
+    let what_if = Trial::WhatIf { trial: Vec::new() };
+    let mut sets = outcome(5_000.0, Bytes::Same);
+    sets.routes[0].headers = vec!["x-b".into(), "x-a".into()];
+    let mut one = candidate(Kind::SlowMiddleware, what_if);
+    one.sentence = "the middleware Slow takes 5 ms".into();
+    let verdict = judge(one, &sets, &observations());
+    assert_eq!(verdict.standing, Standing::Worth);
+    assert_eq!(verdict.candidate.sentence, "the middleware Slow takes 5 ms; it also sets x-a and x-b");
 }
 
 /// Without load there is no trial; visitors who have waited are enough.

@@ -47,10 +47,10 @@ const MORE_ERRORS: f64 = 0.01;
 const COMPARABLE: usize = 10;
 /// So many times as long the median of a route may be, and its 95th percentile; below the second figure (microseconds)
 /// a difference is none.
-const SLOWER: (f64, f64) = (1.5, 5_000.0);
-const SLOWER_AT_WORST: (f64, f64) = (2.0, 20_000.0);
+const SLOWER: Bound = Bound { times: 1.5, more: 5_000.0 };
+const SLOWER_AT_WORST: Bound = Bound { times: 2.0, more: 20_000.0 };
 /// So many times as much private memory a worker may have, and so many bytes more.
-const LARGER: (f64, f64) = (1.5, 32e6);
+const LARGER: Bound = Bound { times: 1.5, more: 32e6 };
 
 /// What is looked at only when the time is over, since it takes a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,12 +86,12 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
     }
     let times = times(old, new);
     if let Some(times) = &times {
-        if exceeds(times.median, SLOWER) || exceeds(times.worst, SLOWER_AT_WORST) {
+        if SLOWER.is_exceeded(times.median) || SLOWER_AT_WORST.is_exceeded(times.worst) {
             return Verdict::RollBack(times.summary());
         }
     }
     if let Some([old, new]) = look.memory.map(|both| both.map(|size| size as f64)) {
-        if exceeds([old, new], LARGER) {
+        if LARGER.is_exceeded([old, new]) {
             let [old, new] = [old, new].map(|size| bytes(size as u64));
             return Verdict::RollBack(format!("a worker has {new} of its own, an old one {old}"));
         }
@@ -108,9 +108,18 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
     Verdict::Promote(text)
 }
 
-/// Whether what is now is more than so many times what was before, and more than so much above it.
-fn exceeds([before, now]: [f64; 2], (times, more): (f64, f64)) -> bool {
-    now > before * times && now > before + more
+/// How much more something may be than it was before.
+struct Bound {
+    /// So many times as much ...
+    times: f64,
+    /// ... or so much above it.
+    more: f64,
+}
+
+impl Bound {
+    fn is_exceeded(&self, [before, now]: [f64; 2]) -> bool {
+        now > before * self.times && now > before + self.more
+    }
 }
 
 fn rate(side: &Side) -> f64 {

@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
 use tokio::sync::{mpsc, watch};
 
 use super::ruby_facts::RubyFacts;
@@ -279,7 +278,7 @@ impl Generation {
         control.send(&shadow(socket)).await.map_err(|_| NotForked::PreloaderGone)
     }
 
-    async fn send(&mut self, frame: &BytesMut) {
+    async fn send(&mut self, frame: &[u8]) {
         // A preloader that is gone is noticed by the EOF on its socket.
         if let Some(control) = &mut self.control {
             let _ = control.send(frame).await;
@@ -355,7 +354,7 @@ impl Generation {
 }
 
 /// Encodes START: what a preloader is to load, and how.
-pub fn start_frame(site: &SiteConfig, found: &StartableApp) -> BytesMut {
+pub fn start_frame(site: &SiteConfig, found: &StartableApp) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
     encode(kind::START, |out| {

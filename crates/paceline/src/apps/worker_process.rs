@@ -71,7 +71,8 @@ pub struct Worker {
     /// Pipes of its outputs that it has sent.
     pub outputs: usize,
     /// Channels that came before the worker was ready.
-    pub early: Vec<Channel>,
+    #[allow(clippy::vec_box)]
+    pub early: Vec<Box<Channel>>,
     /// The memory that came for the channel of this thread, which comes next.
     pub mailbox: Option<(usize, OwnedFd)>,
     /// It has answered requests, or died with one that was known to be dangerous: its end says nothing against the

@@ -2,6 +2,7 @@
 //! section 14). It never decides whether it may be given.
 
 use std::{
+    cell::LazyCell,
     ops::Range,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
@@ -45,16 +46,20 @@ const CONTENT_FIELDS: [HeaderName; 4] =
 /// None: only a part of it is there, and not the one that is wanted.
 pub fn stored(answering: &StoredAnswer<'_>) -> Option<Response<ResponseBody>> {
     let StoredAnswer { stored, head, now, .. } = answering;
-    let validators = validators(stored);
+    // Dates are parsed only for those who ask by them.
+    let validators = LazyCell::new(|| validators(stored));
     let mut response = Response::new(ResponseBody::Empty);
     *response.status_mut() = stored.status;
     // A page is made of a template for each request: what the client has of it is no news of what it would get.
     let is_template = targeted::asks_for_esi(&stored.headers);
     let conditions = (stored.status == StatusCode::OK || stored.status == StatusCode::PARTIAL_CONTENT) && !is_template;
-    let unchanged =
-        conditions && conditional::revalidate(&head.method, &head.headers, &validators) == Precondition::NotModified;
+    let unchanged = conditions
+        && conditional::may_revalidate(&head.headers)
+        && conditional::revalidate(&head.method, &head.headers, &validators) == Precondition::NotModified;
     let takes_ranges = conditions && head.method == Method::GET && head.headers.contains_key(header::RANGE);
     *response.headers_mut() = stored.headers.clone();
+    // Age, Vary, Cache-Status and Connection.
+    response.headers_mut().reserve(4);
     response.headers_mut().insert(header::AGE, HeaderValue::from(stored.freshness.age(*now) / 1000));
     if stored.freshness.holds.until != Millis::MAX {
         response.extensions_mut().insert(HoldsUntil(stored.freshness.holds.until));

@@ -21,9 +21,10 @@ impl FetchStart {
     /// Once it is answered. What a canary has made is stored nowhere: most visitors are to get the old code's pages, and it may be
     /// taken back.
     pub(super) fn answered(self, exchange: &Exchange) -> FetchStart {
-        match exchange.by_canary {
-            true => FetchStart { moment: Moment::NEVER, ..self },
-            false => self,
+        if exchange.by_canary {
+            FetchStart { moment: Moment::NEVER, ..self }
+        } else {
+            self
         }
     }
 

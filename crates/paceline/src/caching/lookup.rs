@@ -177,13 +177,13 @@ impl SiteCache {
         let path = head.uri.path();
         let is_read = [Method::GET, Method::HEAD].contains(&head.method);
         let rule = if is_read { self.rule(path) } else { None };
-        let own = rule.is_some_and(|rule| {
+        let own = rule.filter(|rule| {
             rule.admits(head).is_err()
                 || rule.is_somebodys_own(&head.headers)
                 // What somebody has changed is shown to them at once only where a cookie names them.
                 || exchange.user.is_some() && rule.cookies.is_empty()
         });
-        let rule = rule.filter(|_| !own);
+        let rule = rule.filter(|_| own.is_none());
         let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
         let host = exchange.client.host.as_deref().map_or_else(|| host::host(head), Cow::Borrowed);
         let full = head.uri.path_and_query().map_or(path, |full| full.as_str());
@@ -199,10 +199,10 @@ impl SiteCache {
             // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
             let storable =
                 is_read && !body && !head.headers.contains_key(header::UPGRADE) || head.method == Method::POST;
-            let storable = storable && !own && !takes_back(&head.headers);
+            let storable = storable && own.is_none() && !takes_back(&head.headers);
             return Lookup::Bypass(Box::new(CacheRequest { storable, ..*asked.wanted(forward, None) }));
         }
-        if let Some(rule) = self.rule(path).filter(|_| own) {
+        if let Some(rule) = own {
             self.warn_of_unnamed(rule, &head.headers);
             return Lookup::Bypass(asked.wanted(CacheStatus::bypass(Reason::Cookies), None));
         }
@@ -299,11 +299,6 @@ impl SiteCache {
     fn forwarded(self: &Arc<Self>, asked: &Question, mut wanted: Box<CacheRequest>) -> Lookup {
         let head = asked.head;
         wanted.storable = true;
-        let asks_for_part = head.headers.contains_key(header::RANGE);
-        let validates = wanted.has_whole();
-        // Who has something already may be told so by the origin alone, and that answer serves nobody else.
-        let conditional =
-            [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
         if head.method == Method::HEAD || wanted.wishes.no_store || wanted.wishes.only_if_cached {
             return Lookup::Bypass(wanted);
         }
@@ -311,6 +306,11 @@ impl SiteCache {
             wanted.status.reason = Some(Reason::Uncacheable);
             return Lookup::Bypass(wanted);
         }
+        let asks_for_part = head.headers.contains_key(header::RANGE);
+        let validates = wanted.has_whole();
+        // Who has something already may be told so by the origin alone, and that answer serves nobody else.
+        let conditional =
+            [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
         wanted.until = self.holds_until(&wanted);
         // What has to be validated for each request is shared with nobody.
         wanted.shareable = !asks_for_part

@@ -94,7 +94,7 @@ pub struct Cache {
     /// What is prepared for a time to come.
     changes: scheduled::Changes,
     /// Which code has made what is kept.
-    releases: release::Releases,
+    releases: Arc<release::Releases>,
 }
 
 /// How a site caches.
@@ -180,7 +180,7 @@ impl Cache {
             tidied: AtomicU64::new(0),
             no_url: "".into(),
             changes: scheduled::Changes::default(),
-            releases: release::Releases::default(),
+            releases: Arc::default(),
         }
     }
 

@@ -46,7 +46,7 @@ impl Cache {
 
     /// Whether the disk may have what memory has not.
     pub(super) fn may_recall(&self) -> bool {
-        self.disk().is_some()
+        self.disk().is_some_and(|disk| disk.is_on())
     }
 
     /// Puts into memory what the disk has for a target and the request's nominated fields.

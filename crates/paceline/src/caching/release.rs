@@ -13,7 +13,7 @@ use std::{
 use cache::store::How;
 use parking_lot::Mutex;
 
-use super::{met, Cache, Purge, Purging};
+use super::{met, Cache, Disk, Purge, Purging};
 use crate::support::private_file;
 
 /// In the folder of the cache's disk: the digests of the code, by site.
@@ -148,15 +148,18 @@ impl Cache {
     /// Has the disk's part say it. It waits for the disk: call it where that may be.
     pub fn write_codes(&self) {
         if let Some(file) = self.codes_file() {
-            // One at a time: the last one counts. Nobody else waits for the disk, as long as the codes are only read.
-            let _turn = self.releases.writing.lock();
-            let codes = self.codes();
-            write(&file, &codes);
+            self.releases.write(&file);
         }
     }
 
-    fn codes_file(&self) -> Option<PathBuf> {
-        Some(self.disk()?.folder()?.join(FILE))
+    pub(super) fn codes_file(&self) -> Option<PathBuf> {
+        self.disk().and_then(|disk| codes_file(&disk))
+    }
+
+    /// Does it again for a disk that was away.
+    pub(super) fn codes_writer(&self, disk: &Disk) -> impl Fn() + Send + use<> {
+        let (releases, file) = (self.releases.clone(), codes_file(disk));
+        move || file.iter().for_each(|file| releases.write(file))
     }
 
     /// Drops all that is kept of a site: of the authorities ("host:port") that `is_its_own` says are its, in memory and on disk.
@@ -183,6 +186,19 @@ impl Cache {
     }
 }
 
+fn codes_file(disk: &Disk) -> Option<PathBuf> {
+    Some(disk.folder()?.join(FILE))
+}
+
+impl Releases {
+    fn write(&self, file: &Path) {
+        // One at a time: the last one counts. Nobody else waits for the disk, as long as the codes are only read.
+        let _turn = self.writing.lock();
+        let codes = self.codes.lock().clone();
+        write(file, &codes);
+    }
+}
+
 /// All hosts of a site. None: there are many, or it is not known which.
 fn named(hosts: &[String]) -> Option<&[String]> {
     let are_known = !hosts.is_empty() && hosts.len() <= MAX_HOSTS && hosts.iter().all(|host| !host.starts_with('*'));
@@ -204,9 +220,7 @@ fn read(file: &Path) -> Option<Codes> {
 /// Without the file the next process does not know the code, and purges.
 fn write(file: &Path, codes: &Codes) {
     let written = serde_json::to_vec(codes).map_err(std::io::Error::from);
-    if written.and_then(|bytes| private_file::replace(file, &bytes)).is_err() {
-        let _ = std::fs::remove_file(file);
-    }
+    let _ = written.and_then(|bytes| private_file::replace_or_remove(file, &bytes));
 }
 
 #[cfg(test)]

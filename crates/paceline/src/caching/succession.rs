@@ -79,8 +79,8 @@ impl Cache {
     pub(super) fn attach_any(&self, disk: Disk) -> io::Result<()> {
         let disk = Arc::new(disk);
         let thread = std::thread::Builder::new().name("cache-disk".into()).spawn({
-            let (disk, store) = (disk.clone(), self.store.clone());
-            move || disk::write(&disk, &store)
+            let (disk, store, begun) = (disk.clone(), self.store.clone(), self.codes_writer(&disk));
+            move || disk::write(&disk, &store, &begun)
         })?;
         *self.writing.lock() = Some(thread);
         *self.disk.write() = Some(disk);
@@ -155,6 +155,11 @@ mod tests {
         let stranger = Arc::new(Cache::new(1 << 20));
         new.close();
         assert!(new.detach().is_some() && !stranger.attach(open()).unwrap());
+        // The file was deleted, as that of a disk that was full.
+        std::fs::remove_dir_all(&folder).unwrap();
+        let open = || Disk::open_with(&folder, 1 << 20, Some(new.secret()), Arc::new(|line| panic!("{line}"))).unwrap();
+        assert!(new.attach(open()).unwrap() && new.detach().is_some());
+        assert!(!stranger.attach(open()).unwrap());
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -94,17 +94,10 @@ pub(super) fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentE
     };
     for option in config::all_options().filter(|option| !option.long.is_empty()) {
         let Some(texts) = matches.get_many::<String>(option.key) else { continue };
-        let mut list = Vec::new();
         for text in texts {
             let parsed = option.kind.parse(text);
             let wrong = |error| ArgumentError::Value { option: option.long, value: text.clone(), error };
-            match parsed.map_err(wrong)? {
-                Value::List(mut more) => {
-                    list.append(&mut more);
-                    given.layer.set(option.key, Value::List(list.clone()));
-                }
-                value => given.layer.set(option.key, value),
-            }
+            given.layer.add(option.key, parsed.map_err(wrong)?);
         }
     }
     if matches.get_flag("quiet") || matches.get_flag("silent") {

@@ -5,7 +5,7 @@ use clap::{builder::ArgAction, value_parser, Arg, Command};
 use clap_complete::Shell;
 
 use super::{asking::SUBCOMMANDS, doctor, in_ruby, sso, BENCH};
-use crate::config::{all_options, Kind, Opt};
+use crate::config::{all_options, Kind, Opt, TableKind};
 
 const HELP_WIDTH: usize = 88;
 
@@ -120,7 +120,7 @@ fn argument(option: &'static Opt) -> Arg {
         arg = arg.short(letter);
     }
     match option.kind {
-        Kind::List { .. } | Kind::Rates | Kind::CacheRules | Kind::ScheduledRules => arg.action(ArgAction::Append),
+        Kind::List { .. } | Kind::Table(&TableKind { repeats: true, .. }) => arg.action(ArgAction::Append),
         Kind::Bool => arg.num_args(0..=1).require_equals(true).default_missing_value("true").overrides_with(option.key),
         _ => arg.action(ArgAction::Set).overrides_with(option.key),
     }
@@ -147,12 +147,9 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Duration { .. } => "TIME",
         Kind::Path { .. } => "PATH",
         Kind::Text { .. } | Kind::Map => "TEXT",
-        Kind::Rates => "PATH RATE BURST",
-        Kind::CacheRules => "PATH RULE",
-        Kind::ScheduledRules => "PATH AT",
-        Kind::Processes | Kind::Rules | Kind::SignOn | Kind::Cluster => "TABLES",
+        Kind::Table(table) => table.placeholder,
         Kind::List { .. } => "URI",
-        Kind::Enum(_) | Kind::AutoCache => "WORD",
+        Kind::Enum(_) => "WORD",
     }
 }
 

@@ -47,8 +47,8 @@ pub struct Link {
     place: String,
     /// They have one slot of a Valkey Cluster.
     prefix: String,
-    /// With its number.
-    connection: Mutex<Option<(u64, MultiplexedConnection)>>,
+    /// The last, unless it has failed.
+    connection: Mutex<Option<NumberedConnection>>,
     /// How many were made. Behind each there may be another run of the server, with another journal.
     connections: AtomicU64,
     /// The one by which the end of the journal was asked for last, and when that was done by it for the first time.
@@ -78,6 +78,13 @@ pub struct BeatAnswer {
     pub order_left: Millis,
 }
 
+/// A connection, and which of this front's it is.
+#[derive(Clone)]
+struct NumberedConnection {
+    number: u64,
+    connection: MultiplexedConnection,
+}
+
 impl Link {
     /// Does not connect. It reads files, so no event loop calls it.
     pub fn open(settings: &Settings) -> Link {
@@ -99,7 +106,7 @@ impl Link {
     /// Since when the connection of now is asked where the journal ends. None: it was not yet, or there is none.
     pub fn asked_since(&self) -> Option<Millis> {
         let (number, since) = *self.asked.lock();
-        self.connection.lock().as_ref().is_some_and(|(now, _)| *now == number).then_some(since)
+        self.connection.lock().as_ref().is_some_and(|known| known.number == number).then_some(since)
     }
 
     /// A key that is this cluster's.
@@ -127,7 +134,7 @@ impl Link {
         closed: &str,
     ) -> Result<BeatAnswer, LinkError> {
         let connection = self.connected().await?;
-        let since = self.asked_by(connection.0, asked);
+        let since = self.asked_by(connection.number, asked);
         let member = member(since);
         let mut script = SCRIPTS.beat.prepare_invoke();
         script.key(self.key("members")).key(self.key("end")).key(self.key("closed")).key(self.key("restart"));
@@ -266,13 +273,14 @@ impl Link {
 
     async fn run_by<T: FromRedisValue>(
         &self,
-        (number, mut connection): (u64, MultiplexedConnection),
+        connection: NumberedConnection,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, LinkError> {
+        let NumberedConnection { number, mut connection } = connection;
         script.invoke_async(&mut connection).await.map_err(|error| {
             // Of one that is slow nobody knows whether it comes back, and one that refuses to write is no primary any more.
             let mut known = self.connection.lock();
-            if known.as_ref().is_some_and(|(now, _)| *now == number) {
+            if known.as_ref().is_some_and(|known| known.number == number) {
                 *known = None;
             }
             LinkError::from(error)
@@ -280,14 +288,15 @@ impl Link {
     }
 
     /// The connection and its number; a new one if the last is broken.
-    async fn connected(&self) -> Result<(u64, MultiplexedConnection), LinkError> {
+    async fn connected(&self) -> Result<NumberedConnection, LinkError> {
         let known = self.connection.lock().clone();
         if let Some(known) = known {
             return Ok(known);
         }
         let connection = self.connect(ANSWER_TIME).await?;
         let mut known = self.connection.lock();
-        let numbered = (self.connections.fetch_add(1, Relaxed) + 1, connection);
+        let number = self.connections.fetch_add(1, Relaxed) + 1;
+        let numbered = NumberedConnection { number, connection };
         *known = Some(numbered.clone());
         Ok(numbered)
     }

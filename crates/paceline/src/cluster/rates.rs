@@ -112,11 +112,12 @@ impl Cluster {
         self: &Arc<Self>,
         site: &str,
         limits: &RateLimits,
-        client: (Option<IpAddr>, &str),
+        address: Option<IpAddr>,
+        path: &str,
         now: Duration,
     ) -> Result<(), Duration> {
         // What is in a bucket here is never less than what was in the shared one: who gets no token here gets none there.
-        let buckets = limits.take(client.0, client.1, now)?;
+        let buckets = limits.take(address, path, now)?;
         let Some(rates) = self.rates.as_ref().filter(|_| !buckets.is_empty()) else { return Ok(()) };
         let Some(Verdict { wait, full_in }) = self.count(rates, site, limits, &buckets).await else { return Ok(()) };
         for (bucket, full_in) in buckets.into_iter().zip(full_in) {

@@ -68,13 +68,13 @@ mod tests {
     use std::path::Path;
 
     use super::{
-        super::{layer::View, paceline_toml, resolve},
+        super::{options, paceline_toml, resolve},
         *,
     };
 
     fn problem_of(text: &str) -> Option<String> {
         let read = paceline_toml::read(text, "paceline.toml", Path::new("/srv"), paceline_toml::Role::Folder).unwrap();
-        problem(text, &resolve::site(&View::new(vec![&read.layer], 1), Path::new("/srv")))
+        problem(text, &resolve::site(&options::view(vec![&read.layer], 1), Path::new("/srv")))
     }
 
     /// So many lines, each with another number.

@@ -49,13 +49,14 @@ pub fn settings(view: &View) -> Result<Option<ControlWeb>, ControlWebError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::options;
     use crate::config::{Layer, Value};
 
     fn web(url: &str, token: Option<&str>) -> Result<Option<ControlWeb>, ControlWebError> {
         let mut layer = Layer::default();
         layer.set("control_url", Value::Text(url.into()));
         token.into_iter().for_each(|token| layer.set("control_token", Value::Text(token.into())));
-        settings(&View::new(vec![&layer], 1))
+        settings(&options::view(vec![&layer], 1))
     }
 
     #[test]

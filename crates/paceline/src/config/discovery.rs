@@ -8,9 +8,11 @@ use std::{
 
 use super::{
     account_bounds,
-    layer::{Layer, View},
+    layer::Layer,
+    options,
     paceline_toml::{self, Role},
-    resolve, rule,
+    parts::rules,
+    resolve,
     sources::Inherited,
     toml_file::toml_text,
     SiteConfig,
@@ -30,7 +32,7 @@ impl Inherited {
     /// environment.
     fn site(&self, folder: &Path, name: &str, own: &Layer, defaults: &SiteConfig) -> SiteConfig {
         let layers = std::iter::once(own).chain(&self.layers).collect();
-        let view = View::new(layers, self.cores);
+        let view = options::view(layers, self.cores);
         let mut site = resolve::site(&view, &root_in(folder));
         site.name = name.into();
         site.hosts = hosts(name);
@@ -78,7 +80,7 @@ pub fn site_in(
         Ok((own, written_by)) => {
             let mut site = inherited.site(&folder, name, &own, defaults);
             site.provenance.written_by = written_by.or(site.provenance.written_by);
-            match rule::check(std::slice::from_ref(&site)) {
+            match rules::check(std::slice::from_ref(&site)) {
                 problems if problems.is_empty() => Ok(Box::new(site)),
                 problems => Err(Box::new((base, problems.join("\n")))),
             }
@@ -134,14 +136,14 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
             "{shown}: \"sso\" can't be set here: the file belongs to {owner}, and this server runs as root"
         )]);
     }
-    if let Some(owner) = author.account().filter(|_| read.layer.has_passwords()) {
+    if let Some(owner) = author.account().filter(|_| rules::have_passwords(&read.layer)) {
         let owner = owner.shown();
         return Err(vec![format!(
             "{shown}: \"rule\" with basic_auth can't be set here: the file belongs to {owner}, and this server runs as root"
         )]);
     }
     if author.account().is_some() {
-        let own = resolve::site(&View::new(vec![&read.layer], 1), &site.root);
+        let own = resolve::site(&options::view(vec![&read.layer], 1), &site.root);
         if let Some(problem) = account_bounds::problem(&text, &own) {
             return Err(vec![format!("{shown}: {problem}")]);
         }
@@ -224,14 +226,7 @@ mod tests {
             }
             (_, Kind::Path { .. } | Kind::Text { .. } | Kind::List { .. }) => "\"sample\"".into(),
             (_, Kind::Map) => "{ A = \"1\" }".into(),
-            (_, Kind::Rates) => "[{ path = \"/login\", rate = \"5/s\" }]".into(),
-            (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\", ignore_cookies = [] }]".into(),
-            (_, Kind::Rules) => "[{ path = \"/old/*\", redirect = \"/new/*\" }]".into(),
-            (_, Kind::SignOn) => "[{ kerberos = { keytab = \"/k\" } }]".into(),
-            (_, Kind::ScheduledRules) => "[{ path = \"/*\", at = \"daily 12:00 UTC\" }]".into(),
-            (_, Kind::Cluster) => "{ url = \"redis://a\" }".into(),
-            (_, Kind::AutoCache) => "{ mode = \"watch\" }".into(),
-            (_, Kind::Processes) => "[{ name = \"jobs\", command = \"work\" }]".into(),
+            (_, Kind::Table(table)) => table.example.into(),
         }
     }
 

@@ -1,21 +1,13 @@
 //! Settings of one source, and the view through several of them in order of precedence, down to the defaults.
 //! It never reads a source itself.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    cluster_table,
-    options::{named, Opt, Preset},
-    process::ProcessConfig,
-    rule::Rule,
-    sign_on::SignOn,
-    value::{From, Kind, Value},
+    option::{Named, Opt, Preset},
+    table::TableSetting,
+    value::Value,
 };
-use crate::cluster;
 
 /// What one source says, by the keys of the options table.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,12 +15,19 @@ pub struct Layer(BTreeMap<&'static str, Value>);
 
 impl Layer {
     pub fn set(&mut self, key: &'static str, value: Value) {
-        debug_assert!(named(key).is_some(), "{key} is in the options table");
         self.0.insert(key, value);
     }
 
+    /// Adds to a list or to tables that the layer has; replaces any other value.
+    pub fn add(&mut self, key: &'static str, value: Value) {
+        match (self.0.get_mut(key), value) {
+            (Some(Value::List(list)), Value::List(mut more)) => list.append(&mut more),
+            (Some(Value::Table(tables)), Value::Table(more)) => tables.append(more),
+            (_, value) => self.set(key, value),
+        }
+    }
+
     pub fn get(&self, key: &str) -> Option<&Value> {
-        debug_assert!(named(key).is_some(), "{key} is in the options table");
         self.0.get(key)
     }
 
@@ -36,9 +35,11 @@ impl Layer {
         self.get(key).is_some()
     }
 
-    /// Whether it names a file of passwords that the server reads with its own rights.
-    pub fn has_passwords(&self) -> bool {
-        matches!(self.get("rule"), Some(Value::Rules(rules)) if rules.iter().any(|rule| rule.basic_auth.is_some()))
+    pub fn table<T: TableSetting>(&self, key: &str) -> Option<&T> {
+        match self.get(key)? {
+            Value::Table(table) => table.get(),
+            _ => None,
+        }
     }
 
     pub fn remove(&mut self, key: &str) {
@@ -49,31 +50,8 @@ impl Layer {
         self.0.keys().copied()
     }
 
-    /// Makes relative paths absolute that are meant relative to `base`.
-    pub fn anchor(&mut self, base: &Path) {
-        for (key, value) in &mut self.0 {
-            let (option, path) = match (named(key), value) {
-                (Some(option), Value::Path(path)) => (option, path),
-                (_, Value::SignOn(all)) => {
-                    all.iter_mut().for_each(|one| one.anchor(base));
-                    continue;
-                }
-                (_, Value::Rules(rules)) => {
-                    rules.iter_mut().for_each(|rule| rule.anchor(base));
-                    continue;
-                }
-                (_, Value::Cluster(settings)) => {
-                    cluster_table::anchor(settings, base);
-                    continue;
-                }
-                _ => continue,
-            };
-            match option.kind {
-                Kind::Path { from: From::Settings, .. } => *path = base.join(&*path),
-                Kind::Path { from: From::Search, .. } if path.components().count() > 1 => *path = base.join(&*path),
-                _ => {}
-            }
-        }
+    pub fn values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Value)> {
+        self.0.iter_mut().map(|(key, value)| (*key, value))
     }
 }
 
@@ -81,12 +59,14 @@ impl Layer {
 pub struct View<'a> {
     pub layers: Vec<&'a Layer>,
     pub cores: usize,
+    named: Named,
     environment: String,
 }
 
 impl<'a> View<'a> {
-    pub fn new(layers: Vec<&'a Layer>, cores: usize) -> View<'a> {
-        let mut view = View { layers, cores, environment: "development".into() };
+    /// `named` knows the defaults.
+    pub fn new(named: Named, layers: Vec<&'a Layer>, cores: usize) -> View<'a> {
+        let mut view = View { layers, cores, named, environment: "development".into() };
         view.environment = view.text("environment").unwrap_or_default();
         view
     }
@@ -96,11 +76,12 @@ impl<'a> View<'a> {
     }
 
     pub fn given(&self, key: &str) -> Option<&'a Value> {
+        debug_assert!((self.named)(key).is_some(), "{key} is in the options table");
         self.layers.iter().find_map(|layer| layer.get(key))
     }
 
     fn value(&self, key: &str) -> Option<Value> {
-        self.given(key).cloned().or_else(|| preset(named(key)?, &self.environment, self.cores))
+        self.given(key).cloned().or_else(|| preset((self.named)(key)?, &self.environment, self.cores))
     }
 
     pub fn bool(&self, key: &str) -> bool {
@@ -176,33 +157,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Those of the strongest layer that has any.
-    pub fn processes(&self, key: &str) -> Vec<ProcessConfig> {
-        match self.given(key) {
-            Some(Value::Processes(processes)) => processes.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Those of the strongest layer that has any.
-    pub fn rules(&self, key: &str) -> Vec<Rule> {
-        match self.given(key) {
-            Some(Value::Rules(rules)) => rules.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Those of the strongest layer that has any.
-    pub fn sign_on(&self, key: &str) -> Vec<SignOn> {
-        match self.given(key) {
-            Some(Value::SignOn(all)) => all.clone(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub fn cluster(&self, key: &str) -> Option<cluster::Settings> {
-        match self.given(key)? {
-            Value::Cluster(settings) => Some((**settings).clone()),
+    /// That of the strongest layer that has one, or the default.
+    pub fn table<T: TableSetting>(&self, key: &str) -> Option<T> {
+        match self.value(key)? {
+            Value::Table(table) => table.get().cloned(),
             _ => None,
         }
     }

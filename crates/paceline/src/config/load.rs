@@ -10,19 +10,20 @@ use super::{
     automatic, control_web,
     environment::{self, FromEnvironment},
     layer::{Layer, View},
-    listening, live_reload,
+    listening, options,
     paceline_toml::{self, FromToml, Role},
+    parts::{live_reload, rules},
     proxied,
     puma::{FromPuma, PumaReader, RubyProcess},
     puma_file::{add_processes, from_puma, usual_puma},
-    resolve, rule,
+    resolve,
     sources::{as_puma, Sources},
     surroundings::{plain, Surroundings},
     toml_file::toml_text,
     value::Value,
     AppKind, Bind, CacheDisk, Config, Listening, ProxyProtocol, SiteConfig,
 };
-use crate::{caching::auto::Mode, support::explanation::Explanation};
+use crate::{caching::auto::Mode, cluster, support::explanation::Explanation};
 use unix_user::{self, Author, Provenance, Refused, RunAs};
 
 /// What the command line said.
@@ -112,14 +113,14 @@ impl SettingsFile {
 fn read(flags: Flags, dir: &Path, around: &Surroundings) -> Result<Read, ConfigError> {
     let mut environment = environment::read(around);
     let mut flag_layer = flags.layer;
-    flag_layer.anchor(dir);
-    environment.layer.anchor(dir);
+    options::anchor(&mut flag_layer, dir);
+    options::anchor(&mut environment.layer, dir);
     let mut notices = flags.notices;
     notices.append(&mut environment.notices);
     let mut problems = environment.problems;
     let is_none = flags.config_file == ConfigFile::None;
 
-    let said = View::new(vec![&flag_layer, &environment.layer], around.cores);
+    let said = options::view(vec![&flag_layer, &environment.layer], around.cores);
     let user = said.text("user");
     let settings_file = |path: Option<PathBuf>, problems: &mut Vec<String>| {
         let author = or_problem(author(path.as_deref(), dir, user.as_deref()), problems);
@@ -143,8 +144,8 @@ fn read(flags: Flags, dir: &Path, around: &Surroundings) -> Result<Read, ConfigE
     let (mut puma, mut reader) = (FromPuma::default(), None);
     if let (Some(file), true) = (&puma_file, problems.is_empty()) {
         let layers = toml.sites.iter().map(|own| &own.layer).chain([&toml.layer]);
-        let said = View::new([&flag_layer, &environment.layer].into_iter().chain(layers).collect(), around.cores);
-        let read = from_puma((&file.path, &file.author), &said, user.as_deref(), dir, flags.adopt_control_fd, around);
+        let said = options::view([&flag_layer, &environment.layer].into_iter().chain(layers).collect(), around.cores);
+        let read = from_puma(&file.path, &file.author, &said, user.as_deref(), dir, flags.adopt_control_fd, around);
         if let Some((read, process)) = or_problem(read.map(Some), &mut problems) {
             (puma, reader) = (read, Some(process));
         }
@@ -206,7 +207,8 @@ fn refuse_roots_own(file: &SettingsFile, toml: &FromToml) -> Vec<String> {
     let problem = |key: &&str| {
         format!("{path}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root")
     };
-    let has_passwords = toml.layer.has_passwords() || toml.sites.iter().any(|site| site.layer.has_passwords());
+    let has_passwords =
+        rules::have_passwords(&toml.layer) || toml.sites.iter().any(|site| rules::have_passwords(&site.layer));
     let passwords = has_passwords.then(|| problem(&"rule\" with \"basic_auth"));
     ROOTS_OWN.iter().filter(|key| has(key)).map(problem).chain(passwords).collect()
 }
@@ -247,7 +249,9 @@ fn settle(
     let server = sources.server();
     let mut problems = Vec::new();
     let sites_dir = server.path("sites");
-    notices.extend(live_reload::notice(&sources, &read.toml.sites));
+    let whole = Layer::default();
+    let layers = read.toml.sites.iter().map(|site| &site.layer).chain([&whole]);
+    notices.extend(live_reload::notice(layers.map(|own| sources.site(own))));
     let (sites, site_defaults) = sites(&read, &sources, root, adopt_control_fd.is_some(), &mut problems);
     if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
         problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());
@@ -269,9 +273,10 @@ fn settle(
     let own = own.filter(|own| listening::share_own(&mut given, own));
     let cache_disk = or_problem(cache_disk(&server, &sites, sites_dir.is_some()), &mut problems);
     let control_web = or_problem(control_web::settings(&server), &mut problems);
+    let cluster: Option<cluster::Settings> = server.table("cluster");
     let serves_by_itself =
         |site: &SiteConfig| site.auto_cache.as_ref().is_some_and(|policy| policy.mode == Mode::Serve);
-    if server.cluster("cluster").is_some() && sites.iter().chain([&site_defaults]).any(serves_by_itself) {
+    if cluster.is_some() && sites.iter().chain([&site_defaults]).any(serves_by_itself) {
         problems.push(
             "[auto_cache] mode = \"serve\" does not work with [cluster]: what other machines write is not seen here, so pages \
              would be stale; set mode = \"verify\" or remove [cluster]"
@@ -301,7 +306,7 @@ fn settle(
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),
         cache_disk,
-        cluster: server.cluster("cluster"),
+        cluster,
         buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
         upgrade_timeout: server.time("upgrade_timeout"),
@@ -351,9 +356,9 @@ fn sites(
         site.provenance = Provenance { only, discovered: false, written_by: read.written_by };
     }
     problems.append(&mut resolve::check_sites(&mut sites, tables));
-    problems.append(&mut rule::check(&sites));
+    problems.append(&mut rules::check(&sites));
     if sites_dir.is_none() {
-        problems.append(&mut rule::check_answered(&sites));
+        problems.append(&mut rules::check_answered(&sites));
     }
     if let Some(dir) = sites_dir.filter(|dir| !dir.is_dir()) {
         problems.push(format!("sites: {} is not a directory", dir.display()));
@@ -429,6 +434,6 @@ impl super::SiteConfig {
         let mut layer = Layer::default();
         layer.set("environment", Value::Text(environment.into()));
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        resolve::site(&View::new(vec![&layer], cores), root)
+        resolve::site(&options::view(vec![&layer], cores), root)
     }
 }

@@ -2,11 +2,8 @@
 //! It never acts on them.
 
 mod account_bounds;
-mod auto_cache;
 mod automatic;
 mod bind;
-pub mod cache_rule;
-mod cluster_table;
 mod control_address;
 mod control_web;
 pub mod database_pool;
@@ -18,34 +15,22 @@ mod groups;
 mod hosts;
 mod layer;
 mod listening;
-mod live_reload;
 mod load;
 mod option;
 mod option_checks;
-mod option_tables;
 mod options;
-mod options_cache;
-mod options_cluster;
-mod options_crawlers;
-mod options_live_reload;
-mod options_outbound;
-mod options_rules;
-mod options_sign_on;
-mod options_upstream;
 mod paceline_toml;
-mod process;
+pub mod parts;
 mod process_settings;
 mod proxied;
 mod puma;
 mod puma_file;
 pub mod removed;
 mod resolve;
-pub mod rule;
-mod scheduled_rule;
-pub mod sign_on;
 mod sources;
 mod surroundings;
-mod tables;
+mod table;
+mod table_fields;
 #[cfg(test)]
 pub mod test_folder;
 #[cfg(test)]
@@ -63,12 +48,13 @@ pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags};
 pub use options::{all as all_options, Opt, Preset, Scope, GROUPS};
-pub use process::{ProcessConfig, Restart};
+pub use parts::processes::{ProcessConfig, Restart};
 pub use process_settings::with_settings;
 pub use puma::{PumaReader, RubyChild, RubyProcess, StartRuby};
 pub use resolve::OF_FOLDER;
 pub use sources::Inherited;
 pub use surroundings::Surroundings;
+pub use table::{TableKind, TableSetting};
 pub use trusted::TrustedProxies;
 pub use value::{Kind, Value, ValueError};
 
@@ -432,9 +418,9 @@ pub struct SiteConfig {
     /// How crawlers are recognized. None: they count as visitors.
     pub crawlers: Option<crate::exchange::crawlers::Settings>,
     /// What is done with requests for some paths, in the order of the file.
-    pub rules: Vec<rule::Rule>,
+    pub rules: Vec<parts::rules::Rule>,
     /// Which paths need somebody who has signed in; the first that matches counts.
-    pub sign_on: Vec<sign_on::SignOn>,
+    pub sign_on: Vec<parts::sign_on::SignOn>,
     /// Pages that are open are told when files have changed.
     pub live_reload: bool,
     /// Send a `Server-Timing` header.

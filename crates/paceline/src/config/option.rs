@@ -32,6 +32,9 @@ pub enum Preset {
     CoresUpTo(u64),
 }
 
+/// The setting with this key.
+pub type Named = fn(&str) -> Option<&'static Opt>;
+
 pub struct Opt {
     pub key: &'static str,
     pub kind: Kind,

@@ -1,16 +1,17 @@
 //! Every setting, defined once: its key in paceline.toml, type, default, variables, flags and documentation.
 //! The TOML reader, the command line and docs/configuration.md are made from this table. It never reads a value.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use super::{
     control_address,
+    layer::{Layer, View},
     option_checks::{
         account, bind, bind_address, collector, directory, email, environment, host_name, log_skip, ready_path, share,
         site_name, trusted_proxy, warm_up,
     },
-    option_tables,
-    value::{anything, From, Kind},
+    parts,
+    value::{anything, From, Kind, Value},
 };
 pub use super::{
     groups::*,
@@ -19,11 +20,31 @@ pub use super::{
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Opt> {
-    OPTIONS.iter().chain(option_tables::more().into_iter().flatten())
+    OPTIONS.iter().chain(parts::options().into_iter().flatten())
 }
 
 pub fn named(key: &str) -> Option<&'static Opt> {
     all().find(|option| option.key == key)
+}
+
+/// The settings through several layers, the strongest first, down to the defaults.
+pub fn view(layers: Vec<&Layer>, cores: usize) -> View<'_> {
+    View::new(named, layers, cores)
+}
+
+/// Makes relative paths absolute that are meant relative to `base`.
+pub fn anchor(layer: &mut Layer, base: &Path) {
+    for (key, value) in layer.values_mut() {
+        let Some(option) = named(key) else { continue };
+        match (option.kind, value) {
+            (_, Value::Table(table)) => table.anchor(base),
+            (Kind::Path { from: From::Settings, .. }, Value::Path(path)) => *path = base.join(&*path),
+            (Kind::Path { from: From::Search, .. }, Value::Path(path)) if path.components().count() > 1 => {
+                *path = base.join(&*path);
+            }
+            _ => {}
+        }
+    }
 }
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
@@ -189,10 +210,6 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Site, APP, "env", Kind::Map,
         "More environment variables for the application. A site's variables are added to those at the top.")
         .risk("Anyone who can read the file can read the secrets in it."),
-    Opt::new(Site, APP, "process", Kind::Processes,
-        "Programs that run beside the workers, such as a job queue: [[process]] with command = \"bin/jobs\", or [[site.process]] for one site. Further keys: name, \
-        count, env, dir, stop_signal, stop_timeout, restart and restart_with_app; see docs/processes.md. Programs at the top run for every site that has no \
-        [[site.process]] of its own."),
     Opt::new(Site, APP, "puma_config", Kind::Path { from: From::Root, off: true },
         "Puma's configuration file, below the root: its hooks (before_fork, before_worker_boot ...) run, and its settings count where paceline.toml says nothing. See \
         Coming from Puma.")
@@ -312,44 +329,6 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Site, FILES, "compress_min", size(0, 1 << 30),
         "Leave smaller bodies uncompressed.").fixed("1KB").flag("compress-min"),
 
-    Opt::new(Site, CACHE, "page_cache", Kind::Bool,
-        "Store responses and reuse them as far as their own Cache-Control allows (RFC 9111), like a CDN. The Cache-Status header of each response says what the \
-        cache did.").fixed("true").flag("page-cache")
-        .risk("A page that says `public` or `max-age` but differs between visitors is shown to all of them: say `private` or `Vary`."),
-    Opt::new(Server, CACHE, "cache_size", size(0, TB),
-        "Memory for the stored responses of all sites, including the index.").fixed("64MB").flag("cache-size"),
-    Opt::new(Server, CACHE, "cache_disk", Kind::Bytes { min: 8 << 20, max: TB, off: true },
-        "Store responses on disk as well, up to this size, so that they survive restarts and crashes. Visitors' pages stored by a `[[cache]]` rule stay in memory.").fixed("off").flag("cache-disk")
-        .risk("Anyone who can read the folder can read the pages. The server reads the file's index when it starts."),
-    Opt::new(Server, CACHE, "cache_dir", path(From::Settings),
-        "Folder for `cache_disk`, created with mode 0700 and used by one server at a time.")
-        .preset(Unset("tmp/cache/paceline below the root, with one site; otherwise you have to set it")).flag("cache-dir")
-        .risk("A server that runs as root refuses a folder if others can write above it."),
-    Opt::new(Site, CACHE, "cache_object", size(0, 1 << 30),
-        "Leave larger bodies out of the cache.").fixed("4MB").flag("cache-object"),
-    Opt::new(Site, CACHE, "cache_stale_if_error", time(0, 365 * DAY),
-        "How long after it became stale a page may replace an error of the application. It applies to pages that have no stale-if-error of their own and do not \
-        forbid it (must-revalidate).").fixed("0s").flag("cache-stale-if-error"),
-    Opt::new(Site, CACHE, "cache_obey_requests", Kind::Bool,
-        "Let clients ask for a fresh page (Cache-Control: no-cache or max-age=0, which a browser's reload sends).").fixed("true").flag("cache-obey-requests")
-        .risk("With true, anybody can make the application generate a page again; with false, a reload may show an old page."),
-    Opt::new(Site, CACHE, "cache", Kind::CacheRules,
-         "Rules that store pages although they say `private` or `max-age=0`, one copy per visitor. A rule has `path` (`*` matches anything), `ttl`, `cookies = \
-         [\"_session\"]` (the cookies that identify a visitor; each of their values has its own copy), `ignore_cookies = [\"consent_*\"]` (cookies that no page \
-         depends on; `*` at the end matches anything), `set_cookie` (`refuse`: don't store a response that sets a cookie; `strip`: store it without the cookie), \
-         `no_cache = true` (also store pages that say no-cache), `stale_while_revalidate` and `stale_if_error`. The first rule that matches a path counts. Pages \
-         that say no-store are never stored. After a POST, PUT, PATCH or DELETE the stored copies of that visitor are dropped. In a site: [[site.cache]].")
-         .risk("If a page depends on something else (a cookie of `ignore_cookies`, the visitor's address), all visitors get the first one's version. \
-         Each rule needs `cookies` or `ignore_cookies`. A request with a cookie in neither of them bypasses the rule, but for well-known analytics cookies. \
-        Requests with Authorization or an API key are never answered by a rule."),
-    Opt::new(Site, CACHE, "scheduled", Kind::ScheduledRules,
-         "Pages that change at a known time. A rule has `path` (a path or a list of them; `*` matches anything), `at` (`daily 12:00 America/New_York`, `mon-fri \
-         09:00`, `hourly :30`, or once: `2026-11-27 12:00 Europe/Berlin`; without a zone it is the machine's) and `prepare` (how long before that the pages are \
-         rendered, 10m by default). At the time the new pages replace the old ones, and no cache keeps an old one for longer. Needs `page_cache`; pages that the \
-         cache would not store are rendered by the application as usual. In a site: [[site.scheduled]]. See docs/scheduled-pages.md.")
-        .risk("The pages are rendered as for a visitor without cookies, by a copy of the application whose clock is ahead. What depends on another clock, such as \
-        that of another service, looks as it is now."),
-
     Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
         "Number of requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")
         .risk("A long queue only makes an overloaded site slow for everybody."),
@@ -408,12 +387,6 @@ static OPTIONS: &[Opt] = &[
         "Number of connections from one address (IPv6: one /64) at a time; further ones get 503 and are closed.")
         .preset(Unset("no limit")).flag("max-connections-per-address")
         .risk("Many people may share an address, and behind a proxy all of them do. Without a limit, one client can take all of max_connections."),
-    Opt::new(Site, CLIENTS, "rate_limit", Kind::Rates,
-        "Limit how often one address may request paths with a given beginning; further requests get 429 with Retry-After. `*` in `path` stands for anything, and each \
-        way to write or read a path counts. The address is the client's if a trusted proxy sends it. `path = \"/login\"`, `rate = \"5/s\"` (or /m, /h), `burst = 10` (how many at once; default: the number in `rate`). In a site: \
-        [[site.rate_limit]].")
-        .flag("rate-limit")
-        .risk("Many people may share an address, and behind a proxy that is not in trusted_proxies all of them do."),
     Opt::new(Server, CLIENTS, "max_uri", size(256, 60 << 10),
         "Length limit for the request target (path and query); longer ones get 414.").fixed("8KB").flag("max-uri"),
     Opt::new(Server, CLIENTS, "max_header_bytes", size(1024, 1 << 20),

@@ -7,7 +7,7 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::{
     layer::Layer,
-    options::{all, named, Opt, Scope},
+    options::{self, all, named, Opt, Scope},
     removed,
 };
 
@@ -63,7 +63,7 @@ pub fn read(text: &str, shown: &str, base: &Path, role: Role) -> Result<FromToml
             _ => drop(reader.setting(key, item, at, None, &mut read.layer)),
         }
     }
-    read.layer.anchor(base);
+    options::anchor(&mut read.layer, base);
     if reader.problems.is_empty() {
         Ok(read)
     } else {
@@ -129,7 +129,7 @@ impl Reader<'_> {
                     self.problem(at, (*missing).into());
                 }
             }
-            one.layer.anchor(base);
+            options::anchor(&mut one.layer, base);
             read.push(one);
         }
     }

@@ -2,7 +2,8 @@
 //! paceline.toml, put together with what the other sources say. It reads no file, and changes no other setting.
 
 use super::{
-    layer::{Layer, View},
+    layer::Layer,
+    options,
     paceline_toml::{self, Role},
     resolve,
     sources::Inherited,
@@ -47,7 +48,7 @@ pub fn with_settings(text: &str, inherited: &Inherited, site: &SiteConfig) -> Re
     }
     let mut layers: Vec<&Layer> = sources.iter().collect();
     layers.insert(STRONGER.min(layers.len()), &said);
-    let all = resolve::site(&View::new(layers, inherited.cores), &site.root);
+    let all = resolve::site(&options::view(layers, inherited.cores), &site.root);
     let mut changed = site.clone();
     said.keys().for_each(|key| take(key, &said, &all, &mut changed));
     if changed == *site {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     fn site(inherited: &Inherited) -> SiteConfig {
-        resolve::site(&View::new(inherited.layers.iter().collect(), inherited.cores), Path::new("/srv/shop"))
+        resolve::site(&options::view(inherited.layers.iter().collect(), inherited.cores), Path::new("/srv/shop"))
     }
 
     fn tried(text: &str, all: [&str; 4]) -> Result<SiteConfig, SettingsError> {

@@ -16,7 +16,14 @@ use std::{
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
-use super::{layer::Layer, option_checks, options::named, process::ProcessConfig, value::Value, SiteConfig};
+use super::{
+    layer::Layer,
+    option_checks,
+    options::{self, named},
+    parts::processes::ProcessConfig,
+    value::Value,
+    SiteConfig,
+};
 use crate::origins::workers::protocol::{
     failed, fields,
     frame::{self, encode, kind, Raw},
@@ -136,7 +143,7 @@ pub fn read(process: &mut RubyProcess, asking: &Asking) -> Result<FromPuma, Puma
             });
             let mut read = understood(pairs, &shown)?;
             read.directory = read.directory.map(|path| asking.site.root.join(path));
-            read.layer.anchor(read.directory.as_deref().unwrap_or(&asking.site.root));
+            options::anchor(&mut read.layer, read.directory.as_deref().unwrap_or(&asking.site.root));
             Ok(read)
         }
         Ok(Some(Raw { kind: kind::PRELOADER_FAILED, payload })) => Err(raised(process, asking, &payload)),
@@ -264,7 +271,7 @@ fn understood(pairs: impl Iterator<Item = (String, String)>, shown: &str) -> Res
         read.layer.set("bind", Value::List(binds));
     }
     if !processes.is_empty() {
-        read.layer.set("process", Value::Processes(processes));
+        read.layer.set("process", Value::table(processes));
     }
     Ok(read)
 }
@@ -300,7 +307,7 @@ mod tests {
     #[test]
     fn the_queue_is_a_process() {
         let read = read_from(&[("process", "bin/jobs")]).unwrap();
-        let Some(Value::Processes(processes)) = read.layer.get("process") else { panic!("a process") };
+        let processes: &Vec<ProcessConfig> = read.layer.table("process").unwrap();
         assert_eq!(
             (processes[0].name.as_str(), &processes[0].command[..]),
             ("solid_queue", &["bin/jobs".to_string()][..])

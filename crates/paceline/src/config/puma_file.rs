@@ -8,7 +8,9 @@ use std::{
 
 use super::{
     layer::{Layer, View},
+    options,
     paceline_toml::FromToml,
+    parts::processes::ProcessConfig,
     puma::{self, Asking, FromPuma, PumaError, RubyProcess},
     resolve,
     surroundings::{plain, Surroundings},
@@ -24,7 +26,7 @@ pub fn usual_puma(said: &[&Layer], toml: &FromToml, dir: &Path, cores: usize) ->
         _ => return None,
     };
     let layers = said.iter().copied().chain(own).chain([&toml.layer]).collect();
-    let view = View::new(layers, cores);
+    let view = options::view(layers, cores);
     let is_here = view.path("root").is_none_or(|root| plain(&root) == *dir);
     if view.given("sites").is_some() || view.given("upstream").is_some() || !is_here {
         return None;
@@ -35,7 +37,8 @@ pub fn usual_puma(said: &[&Layer], toml: &FromToml, dir: &Path, cores: usize) ->
 /// What a config/puma.rb says, evaluated with its author's rights, and the process that has read it. `said`: by all that
 /// is stronger.
 pub fn from_puma(
-    (path, author): (&Path, &Author),
+    path: &Path,
+    author: &Author,
     said: &View<'_>,
     user: Option<&str>,
     dir: &Path,
@@ -60,7 +63,7 @@ pub fn from_puma(
         }
     };
     // By a flag: what the file says is stronger than a variable.
-    let flags = View::new(said.layers.iter().take(1).copied().collect(), said.cores);
+    let flags = options::view(said.layers.iter().take(1).copied().collect(), said.cores);
     let workers = flags.given("workers").map(|_| flags.number("workers").to_string());
     let asking = Asking { path, site: &site, environment, workers };
     Ok((puma::read(&mut process, &asking)?, process))
@@ -68,7 +71,7 @@ pub fn from_puma(
 
 /// A job queue that config/puma.rb has run inside Puma runs beside the other processes, unless one of those is it.
 pub fn add_processes(toml: &mut Layer, puma: &Layer) {
-    let (Some(Value::Processes(given)), Some(Value::Processes(more))) = (toml.get("process"), puma.get("process"))
+    let (Some(given), Some(more)) = (toml.table::<Vec<ProcessConfig>>("process"), puma.table::<Vec<_>>("process"))
     else {
         return;
     };
@@ -76,5 +79,5 @@ pub fn add_processes(toml: &mut Layer, puma: &Layer) {
     if given.iter().any(|process| process.command.iter().any(is_queue)) {
         return;
     }
-    toml.set("process", Value::Processes(given.iter().chain(more).cloned().collect()));
+    toml.set("process", Value::table([&given[..], more].concat()));
 }

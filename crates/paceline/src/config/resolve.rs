@@ -4,21 +4,24 @@
 use std::path::Path;
 
 use super::{
-    auto_cache, cache_rule, control_address, hosts::parse_network, layer::View, live_reload, paceline_toml::TomlTable,
-    scheduled_rule, sources::Sources, value::Value, AcmeConfig, AppKind, ClientLimits, ControlConfig, EsiConfig,
-    Http2Config, OwnCertificate, RubyTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
+    control_address,
+    layer::View,
+    paceline_toml::TomlTable,
+    parts::{crawlers, esi, live_reload, outbound, page_cache},
+    sources::Sources,
+    value::Value,
+    AcmeConfig, AppKind, ClientLimits, ControlConfig, Http2Config, OwnCertificate, RubyTuning, SiteConfig, TlsConfig,
+    TrustedProxies, WorkerLimits,
 };
 use crate::{
-    caching,
     content::compress::{Effort, Settings},
-    exchange::{access_log::Skip, crawlers, rate_limit::Rule},
+    exchange::access_log::Skip,
     observe::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
     },
     origins::upstream::{Check, Targets, UpstreamTls},
 };
-use egress::Policy;
 use http_guard::{guard::Timeouts, strict::Limits};
 
 impl Sources<'_> {
@@ -181,7 +184,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
         tuning: tuning(view),
         env: view.map("env"),
-        processes: view.processes("process"),
+        processes: view.table("process").unwrap_or_default(),
         public: view.path("public").unwrap_or_else(|| "public".into()),
         static_files: view.bool("static_files"),
         static_max_age: view.time_or_off("static_max_age"),
@@ -207,19 +210,14 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),
         compress: view.bool("compress").then(|| compression(view)),
-        cache: view.bool("page_cache").then(|| page_cache(view)),
-        auto_cache: view.text("auto_cache").as_deref().and_then(auto_cache::parse).flatten(),
-        esi: (view.bool("page_cache") && view.bool("esi")).then(|| EsiConfig {
-            hosts: view.list("esi_hosts").iter().map(|host| host.to_ascii_lowercase()).collect(),
-        }),
-        egress: view.bool("egress").then(|| egress(view)),
-        rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
-        crawlers: has_crawlers_last(view).then(|| crawlers::Settings {
-            pages: u32::try_from(view.number("crawlers_pages")).ok().filter(|pages| *pages > 0),
-            verified: view.list("crawlers_verified"),
-        }),
-        rules: view.rules("rule"),
-        sign_on: view.sign_on("sso"),
+        cache: page_cache::settings(view),
+        auto_cache: view.table("auto_cache").flatten(),
+        esi: esi::settings(view),
+        egress: outbound::policy(view),
+        rate_limits: view.table("rate_limit").unwrap_or_default(),
+        crawlers: crawlers::settings(view),
+        rules: view.table("rule").unwrap_or_default(),
+        sign_on: view.table("sso").unwrap_or_default(),
         live_reload: !is_upstream && live_reload::is_on(view),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
@@ -245,43 +243,6 @@ fn compression(view: &View) -> Settings {
         _ => Effort::Balanced,
     };
     Settings { effort, min: view.number("compress_min") }
-}
-
-fn page_cache(view: &View) -> caching::Settings {
-    caching::Settings {
-        object: view.number("cache_object"),
-        stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
-        crawlers_stale: match view.time_or_off("crawlers_stale").filter(|_| has_crawlers_last(view)) {
-            Some(time) => time.as_millis() as u64,
-            None => 0,
-        },
-        obey_requests: view.bool("cache_obey_requests"),
-        recode: view.bool("compress"),
-        rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
-        scheduled: view.list("scheduled").iter().filter_map(|rule| scheduled_rule::parse(rule).ok()).collect(),
-        on_restart: match live_reload::is_on(view) {
-            // It purges by itself, whenever a file changes.
-            true => caching::OnRestart::Off,
-            false => caching::OnRestart::named(&view.text("purge_on_restart").unwrap_or_default()),
-        },
-    }
-}
-
-fn has_crawlers_last(view: &View) -> bool {
-    view.text("crawlers").as_deref() == Some("last")
-}
-
-fn egress(view: &View) -> Policy {
-    Policy {
-        connections: view.count("egress_connections"),
-        breaker: u32::try_from(view.count("egress_breaker")).unwrap_or(u32::MAX),
-        cancel: view.bool("egress_cancel"),
-        cache: view.number_or_off("egress_cache").unwrap_or(0),
-        guard: view.bool("egress_guard"),
-        guard_allow: view.list("egress_guard_allow").iter().filter_map(|text| parse_network(text)).collect(),
-        allow: view.list("egress_allow").to_vec(),
-        deny: view.list("egress_deny").to_vec(),
-    }
 }
 
 fn worker_limits(view: &View) -> WorkerLimits {

@@ -2,7 +2,7 @@
 
 use super::{
     layer::{Layer, View},
-    options::named,
+    options::{self, named},
     paceline_toml::TomlTable,
 };
 
@@ -36,12 +36,12 @@ pub struct Sources<'a> {
 
 impl Sources<'_> {
     pub fn server(&self) -> View<'_> {
-        View::new(vec![self.flags, self.as_puma, self.environment, self.toml, self.puma], self.cores)
+        options::view(vec![self.flags, self.as_puma, self.environment, self.toml, self.puma], self.cores)
     }
 
     /// The view of one site, whose own table stands above the file's top level.
     pub fn site<'a>(&'a self, own: &'a Layer) -> View<'a> {
-        View::new(vec![self.flags, self.as_puma, self.environment, own, self.toml, self.puma], self.cores)
+        options::view(vec![self.flags, self.as_puma, self.environment, own, self.toml, self.puma], self.cores)
     }
 
     /// What the sites of a directory have below their own settings.

@@ -7,22 +7,10 @@ use toml_edit::Item;
 use units::{parse_bytes, parse_duration, show_bytes, show_duration};
 
 use super::{
-    auto_cache,
     bind::BindError,
-    cache_rule::{self, CacheRuleError},
-    cluster_table::{self, ClusterError},
-    process::{self, ProcessConfig, ProcessError},
-    rule::{self, RuleError as PathRuleError},
-    scheduled_rule::{self, ScheduledRuleError},
-    sign_on::{self, SignOn, SignOnError},
-    tables::tables_of,
+    table::{TableKind, TableProblem, TableSetting, TableValue},
 };
-use crate::{
-    cluster,
-    exchange::rate_limit::{Rule, RuleError},
-    observe::traces,
-    origins::upstream::TargetError,
-};
+use crate::{observe::traces, origins::upstream::TargetError};
 
 /// What a setting's value may be.
 #[derive(Clone, Copy)]
@@ -70,22 +58,8 @@ pub enum Kind {
     Enum(&'static [&'static str]),
     /// Names and texts: a table in TOML.
     Map,
-    /// Rate limits: tables with path, rate and burst in TOML, `PATH RATE BURST` as text.
-    Rates,
-    /// The page cache's rules: tables in TOML, `PATH KEY=VALUE ...` as text.
-    CacheRules,
-    /// Pages that change at a known time: tables in TOML, `PATH AT` as text.
-    ScheduledRules,
-    /// The automatic page cache: a table in TOML, its mode as text.
-    AutoCache,
-    /// Side processes: tables in TOML, and nowhere else.
-    Processes,
-    /// Rules by path and host: tables in TOML, and nowhere else.
-    Rules,
-    /// Single sign-on: tables in TOML, and nowhere else.
-    SignOn,
-    /// Several machines: a table in TOML, and nowhere else.
-    Cluster,
+    /// A table of a part, or several.
+    Table(&'static TableKind),
 }
 
 /// Refuses a text that can't be the setting's.
@@ -110,25 +84,8 @@ pub enum ValueError {
     /// A secret that could be guessed, or that no header can carry.
     #[error("must have {shortest} characters or more, no spaces: `openssl rand -hex 16` makes one")]
     WeakToken { shortest: usize },
-    /// A key that `[[rate_limit]]` does not have.
-    #[error("has path, rate and burst, not {0:?}")]
-    RateLimitKey(String),
     #[error(transparent)]
-    AutoCache(#[from] auto_cache::UnknownKey),
-    #[error(transparent)]
-    RateLimit(#[from] RuleError),
-    #[error(transparent)]
-    CacheRule(#[from] CacheRuleError),
-    #[error(transparent)]
-    ScheduledRule(#[from] ScheduledRuleError),
-    #[error(transparent)]
-    PathRule(#[from] Box<PathRuleError>),
-    #[error(transparent)]
-    SignOn(#[from] Box<SignOnError>),
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    #[error(transparent)]
-    Process(#[from] ProcessError),
+    Table(#[from] TableProblem),
     #[error(transparent)]
     Bind(#[from] BindError),
     #[error(transparent)]
@@ -142,7 +99,7 @@ impl ValueError {
     /// Where in the file it is, if that is not where the setting begins.
     pub fn place(&self) -> Option<usize> {
         match self {
-            ValueError::PathRule(error) => error.at,
+            ValueError::Table(problem) => problem.at,
             _ => None,
         }
     }
@@ -177,13 +134,21 @@ pub enum Value {
     Text(String),
     List(Vec<String>),
     Map(BTreeMap<String, String>),
-    Processes(Vec<ProcessConfig>),
-    Rules(Vec<rule::Rule>),
-    SignOn(Vec<SignOn>),
-    Cluster(Box<cluster::Settings>),
+    Table(TableValue),
+}
+
+impl Value {
+    pub fn table<T: TableSetting>(value: T) -> Value {
+        Value::Table(TableValue::new(value))
+    }
 }
 
 impl Kind {
+    /// A setting that is this table.
+    pub const fn table<T: TableSetting>() -> Kind {
+        Kind::Table(TableKind::of::<T>())
+    }
+
     /// Reads a flag, a variable or a line of config/puma.rb. A bare number is bytes or seconds.
     pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
         let wrong = || self.refusal(&format!("{text:?}"));
@@ -239,15 +204,9 @@ impl Kind {
             Kind::Path { .. } => Ok(Value::Path(PathBuf::from(text))),
             Kind::Text { check } => check(text).map(|()| Value::Text(text.to_string())),
             Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
-            Kind::AutoCache => match auto_cache::parse(text) {
-                Some(_) => Ok(Value::Text(text.to_string())),
-                None => Err(wrong()),
-            },
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
-            Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::ScheduledRules => Ok(scheduled_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::Rules | Kind::SignOn | Kind::Cluster => Err(wrong()),
+            Kind::Table(table) => Ok((table.from_text)(text).ok_or_else(wrong)?.map(Value::Table)?),
+            Kind::Enum(_) | Kind::Map => Err(wrong()),
         }
     }
 
@@ -281,17 +240,12 @@ impl Kind {
                 texts.iter().try_for_each(|text| check(text))?;
                 Ok(Value::List(texts.into_iter().map(String::from).collect()))
             }
-            Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
-            Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
-            Kind::ScheduledRules => Ok(scheduled_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
-            Kind::AutoCache => self.parse(&auto_cache::text_of(item)?.ok_or_else(wrong)?),
-            Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
-            Kind::Rules => Ok(rule::tables(item).ok_or_else(wrong)?.map(Value::Rules)?),
-            Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
-            // An address that stands there may have a password in it.
-            Kind::Cluster => Ok(cluster_table::table(item)
-                .ok_or_else(|| self.refusal(&format!("a TOML {}", item.type_name())))?
-                .map(|read| Value::Cluster(Box::new(read)))?),
+            // What stands there may be a secret, or have a password in it.
+            Kind::Table(table) => {
+                let read = (table.from_toml)(item);
+                let read = read.ok_or_else(|| self.refusal(&format!("a TOML {}", item.type_name())))?;
+                Ok(read.map(Value::Table)?)
+            }
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
@@ -341,34 +295,13 @@ impl Kind {
                 }
             }
             Kind::Map => "a table of names and strings".into(),
-            Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
-            Kind::CacheRules => "tables [[cache]] with path, ttl and cookies or ignore_cookies".into(),
-            Kind::ScheduledRules => "tables [[scheduled]] with path and at".into(),
-            Kind::AutoCache => auto_cache::WORDS.into(),
-            Kind::Processes => "tables [[process]] with command and further keys".into(),
-            Kind::Rules => "tables [[rule]] with path, host and what is to be done".into(),
-            Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
-            Kind::Cluster => "a table [cluster] with url, name and partition_ttl".into(),
+            Kind::Table(table) => table.words.into(),
         }
     }
 }
 
-/// Each table as the text `PATH RATE BURST`. None: no tables.
-fn rates(item: &Item) -> Option<Result<Vec<String>, ValueError>> {
-    let tables = tables_of(item)?;
-    let one = |table: &&dyn toml_edit::TableLike| {
-        if let Some((key, _)) = table.iter().find(|(key, _)| !["path", "rate", "burst"].contains(key)) {
-            return Err(ValueError::RateLimitKey(key.to_owned()));
-        }
-        let word = |key: &str| table.get(key).and_then(Item::as_str).unwrap_or("");
-        let burst = table.get("burst").map_or_else(String::new, described);
-        let text = format!("{} {} {burst}", word("path"), word("rate"));
-        Ok(Rule::parse(&text).map(|_| text.trim_end().to_string())?)
-    };
-    Some(tables.iter().map(one).collect())
-}
-
-fn described(item: &Item) -> String {
+/// A value of TOML, for messages.
+pub(super) fn described(item: &Item) -> String {
     match (item.as_value(), item.type_name()) {
         (Some(value), "integer" | "float" | "boolean" | "string" | "datetime") => {
             value.clone().decorated("", "").to_string()

@@ -18,7 +18,7 @@ use super::{
     application,
     canary::{self, CanaryWish, Change},
     diagnosing::{find, Target},
-    progress::plain,
+    progress::{plain, warn},
     source::{explained, Server},
     writing::{inside, put_back, say, write_all},
     DoctorError, Place,
@@ -45,7 +45,7 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWis
     let plan =
         plan(&advice.verdict.candidate.fix, &context, &read).map_err(|why| DoctorError::Wrong(why.to_string()))?;
     if let Some(why) = is_unsafe(&target, &plan.edits) {
-        eprintln!("{}", plain(&format!("{}: not written, because {why}; the patch:", target.name)));
+        warn(&format!("{}: not written, because {why}; the patch:", target.name));
         // A reader that went away is no failure.
         let _ = io::stdout().write_all(patch_text(&unified_diff(&plan.edits)).as_bytes());
         return Ok(ExitCode::SUCCESS);
@@ -54,7 +54,7 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWis
     let name = &target.name;
     let settings = process_setting(&advice.verdict.candidate.fix);
     Ok(match (way(&plan, settings.is_some(), is_in_folder_of_sites(place, &target)), server) {
-        (Way::Commands, _) => done(&format!("{name}: now run: {} && {}\n", plan.then.join(" && "), canary::command())),
+        (Way::Commands, server) => done(&format!("{name}: {}\n", to_run(&plan, server.is_some()))),
         (_, None) => done(&format!("{name}: no server runs here; the next start uses it\n")),
         (Way::Seen, Some(_)) => done(&format!(
             "{name}: the server sees it within seconds, and starts the application again with it. To undo it, run: git checkout {}\n",
@@ -66,6 +66,16 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWis
             canary::restart(&target, &server, &change, &advice.verdict, wish)
         }
     })
+}
+
+/// `is_served`: by a server of ours that runs. Which other one serves it is not known.
+fn to_run(plan: &Plan, is_served: bool) -> String {
+    let commands = plan.then.join(" && ");
+    if is_served {
+        format!("now run: {commands} && {}", canary::command())
+    } else {
+        format!("now run: {commands}; then restart the server that serves it")
+    }
 }
 
 fn done(text: &str) -> ExitCode {
@@ -217,6 +227,14 @@ mod tests {
     #[test]
     fn a_patch_keeps_its_bytes_and_tells_a_terminal_nothing() {
         assert_eq!(patch_text("+\tx\r\n \u{1b}[2Jy\rz\n"), "+\tx\r\n \u{fffd}[2Jy\u{fffd}z\n");
+    }
+
+    #[test]
+    fn only_a_server_of_ours_is_restarted_by_our_command() {
+        let plan = Plan { then: vec!["bundle install".into(), "bin/rails db:migrate".into()], edits: Vec::new() };
+        let ours = "now run: bundle install && bin/rails db:migrate && paceline restart --canary 10% --wait";
+        let other = "now run: bundle install && bin/rails db:migrate; then restart the server that serves it";
+        assert_eq!([true, false].map(|is_served| to_run(&plan, is_served)), [ours, other]);
     }
 
     fn shop(folder: &Folder) -> Target {

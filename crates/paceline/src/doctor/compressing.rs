@@ -8,13 +8,13 @@ use doctor::{
     statistics::median,
     verdict::CompressedRoute,
 };
-use http::{header::CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, Method, Response};
+use http::{header::CONTENT_TYPE, request::Parts, HeaderMap, HeaderName, HeaderValue, Response};
 use http_body_util::BodyExt;
 use rustix::time::{clock_gettime, ClockId};
 
 use crate::content::{
     body::ResponseBody,
-    compress::{self, CompressionRequest, Effort, Settings},
+    compress::{self, Effort, Settings},
 };
 
 /// How often each page is compressed: the middle time counts.
@@ -97,8 +97,10 @@ pub fn mean(route: &str, share: f64, pages: &[CompressedPage]) -> Option<Compres
     })
 }
 
-fn asked(request: &Request) -> CompressionRequest {
-    CompressionRequest::of(&Method::GET, &fields(&request.headers))
+fn asked(request: &Request) -> Parts {
+    let mut asked = http::Request::new(()).into_parts().0;
+    asked.headers = fields(&request.headers);
+    asked
 }
 
 fn response(answer: &ReplayResult, body: Bytes) -> Response<ResponseBody> {

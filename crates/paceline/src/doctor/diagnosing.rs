@@ -20,7 +20,7 @@ use super::{
     driver::{Driver, RunError},
     fetching::Listener,
     machine,
-    progress::{plain, Progress},
+    progress::{plain, warn, Progress},
     quiet_machine::Quiet,
     replaying::Replaying,
     run::{run, RunResult, Surroundings},
@@ -136,7 +136,7 @@ fn conclude(target: &Target, found: RunResult, at: f64, json: bool, keep: bool) 
     // A reader that went away is no failure.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if let Err(why) = saved {
-        eprintln!("paceline: the result can't be kept, so that paceline doctor apply will not find it: {why}");
+        warn(&format!("paceline: the result can't be kept, so that paceline doctor apply will not find it: {why}"));
     }
     ExitCode::from(status)
 }

@@ -1,7 +1,7 @@
 //! What all steps of a run share: copies of the application, a quiet machine, and what is said of the progress.
 //! It measures nothing itself.
 
-use std::os::unix::net::UnixStream;
+use std::{os::unix::net::UnixStream, time::Duration};
 
 use doctor::protocol::LoadStart;
 
@@ -85,6 +85,11 @@ impl Driver {
         }
     }
 
+    /// What starting the application takes. None: it was not started here yet.
+    pub fn starting(&self) -> Option<Duration> {
+        self.plain.as_ref().unwrap_or(&self.source).starting()
+    }
+
     /// Another copy of the application.
     pub fn shadow(&mut self) -> Result<Shadow, RunError> {
         self.wait()?;
@@ -103,15 +108,28 @@ impl Driver {
         self.source.channels(shadow, start)
     }
 
-    /// A copy of the application as it is started, and one started in another environment; the latter ends with the
-    /// process that it was forked from.
-    pub fn in_environment(&mut self, change: &Environment) -> Result<(Shadow, Shadow, Source), RunError> {
+    /// A copy of the application as it is started, and one started in another environment. A copy ends with the process that
+    /// it was forked from: those that were started for this come with them. `is_fresh`: the first is one of these.
+    pub fn in_environment(
+        &mut self,
+        change: &Environment,
+        is_fresh: bool,
+    ) -> Result<(Shadow, Shadow, Vec<Source>), RunError> {
         self.wait()?;
         self.quiet.has_memory()?;
-        let control = self.plain()?.shadow()?;
+        let mut sources = Vec::new();
+        let control = if is_fresh {
+            let mut started = self.started(&Environment::default())?;
+            let shadow = started.shadow()?;
+            sources.push(started);
+            shadow
+        } else {
+            self.plain()?.shadow()?
+        };
         let mut started = self.started(change)?;
         let trial = started.shadow()?;
-        Ok((control, trial, started))
+        sources.push(started);
+        Ok((control, trial, sources))
     }
 
     /// The application as the server would start it, for comparison with another environment.

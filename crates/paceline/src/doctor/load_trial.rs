@@ -15,8 +15,9 @@ use doctor::{
 };
 
 use super::{
-    baseline::{named, Baseline},
+    baseline::Baseline,
     driver::{Driver, RunError},
+    left_out::named,
     load_copy::LoadCopy,
     load_slice::{serve, Length, Mix, Slice},
     replaying::line,
@@ -72,6 +73,12 @@ pub fn try_it(
         Err(Stop::Trial(why)) => Ok(Outcome { failure: Some(line(&why).into_owned()), ..Outcome::default() }),
         Err(Stop::Run(error)) => Err(error),
     }
+}
+
+/// What `try_it` takes, about, where requests are answered as fast as slices want it.
+pub fn usual_time(rounds: Option<usize>) -> Duration {
+    let rounds = rounds.unwrap_or((MIN_ROUNDS + MAX_ROUNDS) / 2);
+    WARM_UP * 2 + SLICE * (SLICES * rounds) as u32
 }
 
 fn measure(

@@ -15,8 +15,9 @@ use doctor::{
 };
 
 use super::{
-    baseline::{named, Baseline, Route},
+    baseline::{Baseline, Route},
     driver::{Driver, RunError},
+    left_out::named,
     load_copy::LoadCopy,
     load_slice::{serve, Length, Mix, Slice},
     load_trial::{figures, weighed},
@@ -68,6 +69,12 @@ pub fn try_it(
         Err(Stop::Trial(why)) => Ok(Outcome { failure: Some(line(&why).into_owned()), ..Outcome::default() }),
         Err(Stop::Run(error)) => Err(error),
     }
+}
+
+/// What `try_it` takes, about, beside starting the application.
+pub fn usual_time(rounds: Option<usize>) -> Duration {
+    let of_pair = 2 + 4 * rounds.unwrap_or(ROUNDS).clamp(1, ROUNDS);
+    SLICE * (PAIRS * of_pair) as u32
 }
 
 fn measure(driver: &mut Driver, baseline: &Baseline, change: &MemoryChange, rounds: usize) -> Result<Outcome, Stop> {

@@ -3,20 +3,23 @@
 //! starts processes, talks to them and waits.
 //!
 //! Reading order: `diagnosing` (from the command line to the report), `watching` and `samples` (which requests), `run`
-//! (the order of a run), `baseline` (the application as it is), `trying` (one change), `replaying` (one replay);
+//! (the order of a run), `baseline` and `controls` (the application as it is), `trying` (one change), `replaying` (one replay);
 //! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load); `memory_trial` (another
 //! allocator); `compressing` (pages as the front would compress them);
 //! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::origins::shadow`);
-//! `quiet_machine`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
+//! `quiet_machine`, `machine`, `expected_time` and `progress`; `applying` and `canary` (what becomes of the advice).
 
 mod applying;
 mod baseline;
 mod canary;
 mod compress_trial;
 mod compressing;
+mod controls;
 mod diagnosing;
 mod driver;
+mod expected_time;
 mod fetching;
+mod left_out;
 mod load_copy;
 mod load_slice;
 mod load_trial;
@@ -109,7 +112,7 @@ pub fn main(wish: Wish) -> ExitCode {
         job => diagnosing::diagnose(&wish.place, wish.site.as_deref(), job),
     };
     done.unwrap_or_else(|why| {
-        eprintln!("paceline: {}", progress::plain(&why.to_string()).trim_end());
+        progress::warn(&format!("paceline: {why}"));
         ExitCode::from(NO_RESULT)
     })
 }

@@ -41,6 +41,8 @@ pub struct Preloader {
     pid: Pid,
     control: UnixStream,
     pub run_as: RunAs,
+    /// What loading took.
+    pub loading: Duration,
 }
 
 impl Preloader {
@@ -71,8 +73,12 @@ impl Preloader {
         report.done(Step::Found, began.elapsed());
         let printed = Arc::new(Mutex::new(VecDeque::new()));
         let reading = [spawned.stdout, spawned.stderr].map(|pipe| keep_lines(pipe, printed.clone()));
-        let mut preloader = Preloader { pid, control: spawned.control, run_as: spawned.run_as };
-        let Err(why) = preloader.load(site, &found, &mut report, began) else { return Ok(preloader) };
+        let loading = Duration::ZERO;
+        let mut preloader = Preloader { pid, control: spawned.control, run_as: spawned.run_as, loading };
+        let Err(why) = preloader.load(site, &found, &mut report, began) else {
+            preloader.loading = began.elapsed();
+            return Ok(preloader);
+        };
         drop(preloader);
         // What it forked may keep a pipe open for longer.
         let deadline = Instant::now() + LAST_OUTPUT;

@@ -38,9 +38,25 @@ impl Progress {
     }
 }
 
+/// What is no step.
+pub fn warn(what: &str) {
+    // A reader that went away is no failure.
+    let _ = writeln!(std::io::stderr(), "{}", plain(what).trim_end());
+}
+
 /// As ` (1 min 20 s left)`.
 pub fn left(time: Duration) -> String {
     format!(" ({} left)", age(time.as_secs_f64().ceil() as u64))
+}
+
+/// As ` (about 45 s, 1 min 50 s left)`; `left`: with this one.
+pub fn expected(this: Duration, left: Duration) -> String {
+    let words = |time: Duration| age(time.as_secs_f64().ceil() as u64);
+    if left > this {
+        format!(" (about {}, {} left)", words(this), words(left))
+    } else {
+        format!(" (about {})", words(this))
+    }
 }
 
 /// Without control characters: names come from an application, and a terminal obeys some.
@@ -56,6 +72,9 @@ mod tests {
     fn times_and_terminals() {
         assert_eq!(left(Duration::from_millis(11_200)), " (12 s left)");
         assert_eq!(left(Duration::from_secs(130)), " (2 min 10 s left)");
+        let seconds = Duration::from_secs;
+        assert_eq!(expected(seconds(45), seconds(110)), " (about 45 s, 1 min 50 s left)");
+        assert_eq!(expected(seconds(45), seconds(45)), " (about 45 s)");
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\nc");
     }
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Why trials are not gone on with.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BusyMachine {
-    #[error("the machine was busy for {minutes} minutes in all ({load}); try again at a quieter time", minutes = PATIENCE.as_secs() / 60, load = .0)]
+    #[error("the machine was busy for {minutes} minutes in all ({load}); try again at a quieter time, or with --busy", minutes = PATIENCE.as_secs() / 60, load = .0)]
     Busy(Load),
     #[error("only {} MB of memory are available, and a copy of the application may need more", .0 >> 20)]
     Memory(u64),
@@ -75,7 +75,10 @@ impl Quiet {
                 return Err(BusyMachine::Busy(load));
             }
             if !said && elapsed > LONG {
-                say(&format!("waiting for a quiet moment: {load}"));
+                let minutes = PATIENCE.as_secs() / 60;
+                say(&format!(
+                    "waiting for a quiet moment, {minutes} min at most in all ({load}); --busy does not wait"
+                ));
                 said = true;
             }
         }
@@ -136,7 +139,8 @@ mod tests {
         // It ends when the machine is quiet, and not before; of a long wait the terminal says once why.
         assert_eq!(quiet.wait_while(busy_for(30), &say), Ok(()));
         assert_eq!(quiet.waited(), Duration::from_secs(35));
-        let why = "waiting for a quiet moment: processes waited for a processor in 40 % of the time";
+        let load = "processes waited for a processor in 40 % of the time";
+        let why = format!("waiting for a quiet moment, 10 min at most in all ({load}); --busy does not wait");
         assert_eq!(*said.borrow(), [why]);
     }
 

@@ -1,10 +1,8 @@
 //! A run: the application as it is, what may be worth a change, a trial of each, and the report. The rooms below do it;
 //! here is their order. It decides nothing by itself.
 
-use std::time::{Duration, Instant};
-
 use doctor::{
-    candidate::{Candidate, Kind, Trial},
+    candidate::{Candidate, Kind},
     findings,
     observation::{Asset, Machine, Observations, Queue, Server, Settings},
     report::Report,
@@ -14,9 +12,11 @@ use doctor::{
 use super::{
     baseline::Baseline,
     driver::{Driver, RunError},
+    expected_time,
     fetching::{Link, Listener},
+    left_out::why,
     machine::Process,
-    progress::left,
+    progress::expected,
     replaying::line,
     samples::Samples,
     trying,
@@ -24,8 +24,6 @@ use super::{
 
 /// Candidates that are tried; the most promising come first.
 const MAX_TRIALS: usize = 24;
-/// What a trial takes, as long as few have been made.
-const USUAL_TRIAL: Duration = Duration::from_secs(20);
 
 /// What is known beside the requests.
 pub struct Surroundings {
@@ -72,7 +70,7 @@ pub fn run(driver: &mut Driver, samples: Samples, around: Surroundings) -> Resul
     };
     let mut candidates = findings::find(&observations);
     candidates.retain(|one| around.only.is_empty() || around.only.contains(&one.kind));
-    candidates.truncate(MAX_TRIALS);
+    let candidates = findings::in_order_of_trial(candidates, MAX_TRIALS);
     let verdicts = try_all(driver, &baseline, &observations, candidates, around.rounds);
     driver.say_waited();
     Ok(RunResult { report: Report::new(&around.site, baseline.sample, verdicts), rails: baseline.hello.rails })
@@ -85,22 +83,23 @@ fn try_all(
     candidates: Vec<Candidate>,
     rounds: Option<usize>,
 ) -> Vec<verdict::Verdict> {
-    let is_tried = |one: &Candidate| !matches!(one.trial, Trial::Computed { .. } | Trial::Untried { .. });
-    let all = candidates.iter().filter(|one| is_tried(one)).count();
-    let (began, mut done) = (Instant::now(), 0);
+    let all = candidates.iter().filter(|one| one.trial.is_tried()).count();
+    let (mut to_come, mut done) = (candidates.clone(), 0);
     // What was measured before stays known.
     let mut over: Option<String> = None;
     let failed = |why: &str| verdict::Outcome { failure: Some(line(why).into_owned()), ..Default::default() };
     let mut verdicts = Vec::new();
     for candidate in candidates {
-        if is_tried(&candidate) && over.is_none() {
-            let of_one = (USUAL_TRIAL + began.elapsed()) / (done + 1);
-            let to_come = of_one * (all as u32 - done);
+        if candidate.trial.is_tried() && over.is_none() {
+            let starting = driver.starting();
+            let time = |one: &Candidate| expected_time::of(baseline, one, rounds, starting);
+            let expected = expected(time(&candidate), to_come.iter().map(time).sum());
             done += 1;
-            driver.say(&format!("trying {done} of {all}: {}{}", candidate.short, left(to_come)));
+            driver.say(&format!("trying {done} of {all}: {}{expected}", candidate.short));
         }
+        to_come.remove(0);
         let outcome = match &over {
-            Some(why) if is_tried(&candidate) => failed(why),
+            Some(why) if candidate.trial.is_tried() => failed(why),
             _ => trying::try_it(driver, baseline, &candidate, rounds).unwrap_or_else(|why| {
                 if let RunError::BusyMachine(_) = why {
                     over = Some(why.to_string());
@@ -108,7 +107,10 @@ fn try_all(
                 failed(&why.to_string())
             }),
         };
-        verdicts.push(verdict::judge(candidate, &outcome, observations));
+        let verdict = verdict::judge(candidate, &outcome, observations);
+        // The report comes when all trials are over.
+        verdict.at_once().iter().for_each(|line| driver.say(line));
+        verdicts.push(verdict);
     }
     verdicts
 }
@@ -135,7 +137,7 @@ fn nothing(baseline: &Baseline) -> String {
         None => "no request to replay: name some with --path or --log".into(),
         Some(first) => {
             let all = baseline.sample.dropped.len();
-            format!("none of {all} requests can be replayed; {} {}", first.request, super::baseline::why(&first.why))
+            format!("none of {all} requests can be replayed; {} {}", first.request, why(&first.why))
         }
     }
 }

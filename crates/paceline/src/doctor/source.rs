@@ -117,6 +117,14 @@ impl Source {
         Preloader::boot(site, environment).map(Source::Own).map_err(NoShadow::Start)
     }
 
+    /// What starting the application took. None: it was not started here.
+    pub fn starting(&self) -> Option<Duration> {
+        match self {
+            Source::Live(_) => None,
+            Source::Own(preloader) => Some(preloader.loading),
+        }
+    }
+
     pub fn shadow(&mut self) -> Result<Shadow, NoShadow> {
         match self {
             Source::Live(server) => server.shadow(),

@@ -1,22 +1,26 @@
 //! One candidate is tried: a control and a trial shadow answer the same requests in turn (A B B A), and their times and
 //! bytes are compared. It never decides what a result means: `doctor::verdict` does.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use doctor::{
-    candidate::{Candidate, Measure, Trial},
+    candidate::{Candidate, Kind, Measure, Trial},
     collections::{CollectionRate, ReplayCost, ReplayPair},
     mask::{Difference, Mask},
     protocol::{Deliver, Patch, ReplayResult, Request},
-    statistics::{decide, max_rounds, Decision, Pair},
+    statistics::{decide, estimate_of_starts, max_rounds, Decision, Pair, MIN_ROUNDS},
     verdict::{Bytes, Outcome, RouteOutcome},
 };
 use serde_json::Value;
 
 use super::{
-    baseline::{left_out, named, touched, Baseline},
+    baseline::{touched, Baseline},
     compress_trial,
     driver::{Driver, RunError},
+    left_out::{left_out, named},
     load_trial::{self, LoadChange},
     memory_trial::{self, MemoryChange},
     replaying::{line, DecodedAnswer, MEASURED, TIMED},
@@ -30,6 +34,8 @@ const MAX_REQUESTS: usize = 16;
 /// The requests are chosen so that so many rounds take no longer than this.
 const BUDGET: Duration = Duration::from_secs(40);
 const BUDGET_ROUNDS: f64 = 9.0;
+/// An environment that seems to be worth it is tried on so many starts of the application: no two have the same heap.
+const STARTS: usize = 3;
 /// A trial ends after this time, decided or not.
 const LONGEST: Duration = Duration::from_secs(300);
 /// Replays before the first measured one, at least: a what-if keeps results during the first.
@@ -47,8 +53,8 @@ struct Pairing {
     control: Shadow,
     trial: Shadow,
     deliver: Deliver,
-    /// The process that the trial's was forked from, if it was started for it: the shadow ends with it.
-    started: Option<Source>,
+    /// The processes that they were forked from, if these were started for it: a shadow ends with its own. Empty: none was.
+    started: Vec<Source>,
 }
 
 /// A route while it is measured.
@@ -60,7 +66,13 @@ struct RouteTrial<'a> {
     /// With their numbers.
     requests: Vec<(usize, &'a Request)>,
     replays: Vec<ReplayPair>,
+    /// Of these, how many were made on each start of the application that is over.
+    starts: Vec<usize>,
     difference: Option<(String, Difference)>,
+    /// A middleware is passed over: the headers that it may set are no difference.
+    is_without_middleware: bool,
+    /// Those that differ all the same.
+    headers: BTreeSet<String>,
     is_decided: bool,
 }
 
@@ -94,6 +106,30 @@ pub fn try_it(
     }
 }
 
+/// What `try_it` takes with so many rounds, about, beside starting the application.
+pub fn usual_time(baseline: &Baseline, candidate: &Candidate, rounds: usize) -> Duration {
+    let routes = choose(baseline, candidate);
+    let chosen: Vec<usize> = routes.iter().flat_map(|route| &route.requests).map(|(number, _)| *number).collect();
+    let known = baseline.routes.iter().flat_map(|route| &route.requests);
+    let of_all = known.filter(|one| chosen.contains(&one.number)).map(|one| one.wall_us).sum::<f64>();
+    let replays = |times: usize| Duration::from_secs_f64(of_all * times as f64 / 1e6);
+    let longest = longest_warm_up(is_environment(candidate));
+    let warm_up = replays(2 * wanted_warm_ups(chosen.len())).min(longest).max(replays(2 * WARM_UPS));
+    (warm_up + replays(4 * rounds)).min(LONGEST)
+}
+
+fn wanted_warm_ups(requests: usize) -> usize {
+    WANTED_WARM_UPS.max(WARM_REQUESTS / requests.max(1))
+}
+
+fn longest_warm_up(is_environment: bool) -> Duration {
+    if is_environment {
+        LONGEST_OF_ENVIRONMENT
+    } else {
+        LONGEST_WARM_UP
+    }
+}
+
 fn measure(
     driver: &mut Driver,
     recordings: &[Value],
@@ -102,25 +138,35 @@ fn measure(
     most: Option<usize>,
 ) -> Result<(usize, Option<CollectionRate>, Option<i64>), Stop> {
     let began = Instant::now();
-    let mut pairing = Pairing::make(driver, candidate, recordings)?;
-    pairing.warm_up(driver, routes)?;
-    let most = most.unwrap_or_else(|| max_rounds(1));
-    let (mut rounds, mut rate) = (0, None);
-    while rounds < most && began.elapsed() < LONGEST && routes.iter().any(|route| !route.is_decided) {
-        driver.wait()?;
-        for route in routes.iter_mut().filter(|route| !route.is_decided) {
-            for nth in 0..route.requests.len() {
-                pairing.round(driver, route, nth, rounds)?;
+    let starts = if is_environment(candidate) { STARTS } else { 1 };
+    let (mut rounds, mut rate, mut memories) = (0, None, Vec::new());
+    for start in 0..starts {
+        let mut pairing = Pairing::make(driver, candidate, recordings, start > 0)?;
+        pairing.warm_up(driver, routes)?;
+        routes.iter_mut().for_each(RouteTrial::begin_start);
+        let most = most.unwrap_or_else(|| max_rounds(1));
+        let mut of_start = 0;
+        while of_start < most && began.elapsed() < LONGEST && routes.iter().any(|route| !route.is_decided) {
+            driver.wait()?;
+            for route in routes.iter_mut().filter(|route| !route.is_decided) {
+                for nth in 0..route.requests.len() {
+                    pairing.round(driver, route, nth, of_start)?;
+                }
             }
+            rate = collection_rate(candidate, routes);
+            of_start += 1;
+            routes.iter_mut().for_each(|route| route.decide(rate, candidate.measure, of_start));
         }
-        rate = collection_rate(candidate, routes);
-        for route in routes.iter_mut().filter(|route| !route.is_decided) {
-            let pairs = route.pairs(rate, candidate.measure);
-            route.is_decided = route.difference.is_some() || decide(&pairs, rounds + 1) != Decision::More;
+        rounds += of_start;
+        memories.extend(pairing.memory().filter(|_| is_environment(candidate)));
+        routes.iter_mut().for_each(RouteTrial::end_start);
+        // One start that shows no gain is enough.
+        if began.elapsed() > LONGEST || !routes.iter().any(|route| route.saves(candidate.measure)) {
+            break;
         }
-        rounds += 1;
     }
-    Ok((rounds, rate, if is_environment(candidate) { pairing.memory() } else { None }))
+    let memory = memories.iter().sum::<i64>().checked_div(memories.len() as i64);
+    Ok((rounds, rate, memory))
 }
 
 /// Another environment may collect in another way, or seldomer: None.
@@ -133,22 +179,23 @@ fn is_environment(candidate: &Candidate) -> bool {
 }
 
 impl Pairing {
-    fn make(driver: &mut Driver, candidate: &Candidate, recordings: &[Value]) -> Result<Pairing, Stop> {
+    /// `is_fresh`: control is started for this, too.
+    fn make(driver: &mut Driver, candidate: &Candidate, recordings: &[Value], is_fresh: bool) -> Result<Pairing, Stop> {
         let deliver = driver.replaying.deliver;
         let mut pairing = match &candidate.trial {
             Trial::Patch { trial, control, deliver } => {
                 let (control, trial) = (patched(driver, control)?, patched(driver, trial)?);
-                Pairing { control, trial, deliver: *deliver, started: None }
+                Pairing { control, trial, deliver: *deliver, started: Vec::new() }
             }
             Trial::WhatIf { trial } => {
                 let (control, trial) = (patched(driver, &[])?, patched(driver, trial)?);
-                Pairing { control, trial, deliver, started: None }
+                Pairing { control, trial, deliver, started: Vec::new() }
             }
             Trial::Environment { env, unset, ruby_options } => {
                 let (set, unset, ruby_options) = (env.clone(), unset.clone(), ruby_options.clone());
                 let change = Environment { set, unset, ruby_options };
-                let (control, trial, started) = driver.in_environment(&change)?;
-                Pairing { control, trial, deliver, started: Some(started) }
+                let (control, trial, started) = driver.in_environment(&change, is_fresh)?;
+                Pairing { control, trial, deliver, started }
             }
             Trial::Load { .. }
             | Trial::Memory { .. }
@@ -164,8 +211,8 @@ impl Pairing {
     fn warm_up(&mut self, driver: &mut Driver, routes: &[RouteTrial]) -> Result<(), Stop> {
         let began = Instant::now();
         let requests: usize = routes.iter().map(|route| route.requests.len()).sum();
-        let longest = if self.started.is_some() { LONGEST_OF_ENVIRONMENT } else { LONGEST_WARM_UP };
-        for done in 0..WANTED_WARM_UPS.max(WARM_REQUESTS / requests.max(1)) {
+        let longest = longest_warm_up(!self.started.is_empty());
+        for done in 0..wanted_warm_ups(requests) {
             if done >= WARM_UPS && began.elapsed() > longest {
                 break;
             }
@@ -183,7 +230,7 @@ impl Pairing {
         let (number, request) = route.requests[nth];
         let (deliver, is_live) = (self.deliver, driver.is_live());
         // What changes all requests must be worth it also for those that come now and then, and find other caches.
-        let manner = if self.started.is_some() { MEASURED } else { TIMED };
+        let manner = if self.started.is_empty() { TIMED } else { MEASURED };
         let mut replay = |shadow: &mut Shadow| driver.replaying.replay_delivered(shadow, request, manner, deliver);
         for turn in 0..2 {
             let (control, trial) = if (turn + round) % 2 == 0 {
@@ -222,11 +269,38 @@ impl RouteTrial<'_> {
         self.replays.iter().map(|pair| pair.pair(measure, rate)).collect()
     }
 
+    fn begin_start(&mut self) {
+        self.is_decided = false;
+    }
+
+    fn end_start(&mut self) {
+        let before: usize = self.starts.iter().sum();
+        self.starts.push(self.replays.len() - before);
+    }
+
+    /// After `rounds` of this start. What changes a page is measured until its gain can be told.
+    fn decide(&mut self, rate: Option<CollectionRate>, measure: Measure, rounds: usize) {
+        let before: usize = self.starts.iter().sum();
+        let pairs = self.pairs(rate, measure);
+        let is_known = self.difference.is_some() && rounds >= MIN_ROUNDS;
+        self.is_decided |= is_known || decide(&pairs[before..], rounds) != Decision::More;
+    }
+
+    /// Whether all starts have shown that it saves something. Of an environment, whose collections count as they came.
+    fn saves(&self, measure: Measure) -> bool {
+        let estimate = estimate_of_starts(&self.pairs(None, measure), &self.starts);
+        self.difference.is_none() && estimate.is_some_and(|estimate| estimate.is_worth())
+    }
+
     fn compare(&mut self, request: &Request, control: ReplayResult, trial: ReplayResult) {
         let Some(mask) = self.mask.filter(|_| self.difference.is_none()) else { return };
         let (control, trial) = (DecodedAnswer::new(control), DecodedAnswer::new(trial));
-        if let Err(difference) = mask.equal(control.answer(), trial.answer()) {
-            self.difference = Some((named(request), difference));
+        match mask.equal(control.answer(), trial.answer()) {
+            Err(difference) if self.is_without_middleware && difference.is_of_headers() => {
+                self.headers.extend(difference.headers.into_iter().map(|change| change.name));
+            }
+            Err(difference) => self.difference = Some((named(request), difference)),
+            Ok(()) => {}
         }
     }
 
@@ -241,7 +315,8 @@ impl RouteTrial<'_> {
             None => Bytes::NotCompared,
         };
         let [wall, cpu] = [Measure::Wall, Measure::Cpu].map(|measure| self.pairs(rate, measure));
-        RouteOutcome { route: self.route.to_owned(), share: self.share, wall, cpu, bytes }
+        let headers = self.headers.into_iter().collect();
+        RouteOutcome { route: self.route.to_owned(), share: self.share, wall, cpu, bytes, starts: self.starts, headers }
     }
 }
 
@@ -272,7 +347,10 @@ fn choose<'a>(baseline: &'a Baseline, candidate: &Candidate) -> Vec<RouteTrial<'
             mask: Some(&route.mask).filter(|mask| !mask.is_too_noisy()),
             requests: Vec::new(),
             replays: Vec::new(),
+            starts: Vec::new(),
             difference: None,
+            is_without_middleware: candidate.kind == Kind::SlowMiddleware,
+            headers: BTreeSet::new(),
             is_decided: false,
         })
         .collect();
@@ -296,7 +374,7 @@ fn choose<'a>(baseline: &'a Baseline, candidate: &Candidate) -> Vec<RouteTrial<'
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use doctor::{
         candidate::{Edit, Fix, Kind},
         mask::{Change, HeaderChange},
@@ -313,7 +391,7 @@ mod tests {
         *,
     };
 
-    fn baseline(routes: &[(&str, &[f64])]) -> Baseline {
+    pub fn baseline(routes: &[(&str, &[f64])]) -> Baseline {
         let mut number = 0;
         let mut known = |wall_us: &f64| {
             number += 1;
@@ -340,7 +418,7 @@ mod tests {
         }
     }
 
-    fn candidate(routes: &[&str]) -> Candidate {
+    pub fn candidate(routes: &[&str]) -> Candidate {
         Candidate {
             kind: Kind::BuilderXml,
             routes: routes.iter().map(|route| (*route).to_owned()).collect(),
@@ -352,6 +430,7 @@ mod tests {
             measure: Measure::Wall,
             ceiling_us: 0.0,
             subject: String::new(),
+            holds: Vec::new(),
         }
     }
 

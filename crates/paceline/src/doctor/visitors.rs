@@ -49,3 +49,29 @@ pub fn cookies<'a>(requests: impl Iterator<Item = &'a Request>) -> Vec<String> {
     let fields = requests.flat_map(|request| &request.headers);
     fields.filter(|(name, _)| name.eq_ignore_ascii_case("cookie")).take(1).map(|(_, value)| value.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or a page for one of them would be taken for a page for all.
+    #[test]
+    fn another_visitor_is_nobody_that_the_request_names() {
+        let of = |headers: &[(&str, &str)], user: Option<&str>| {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Request { headers, user: user.map(Into::into), ..Request::default() }
+        };
+        let (accept, cookie) = (("accept", "*/*"), ("cookie", "s=other"));
+        let plain = of(&[accept], None);
+        for own in [
+            of(&[accept, ("Cookie", "s=own")], None),
+            of(&[("Authorization", "Bearer own"), accept], None),
+            of(&[accept], Some("ann")),
+        ] {
+            assert_eq!(of_another_visitor(&own, &["s=other".into()]).as_ref(), Some(&plain));
+            assert_eq!(of_another_visitor(&own, &[]).as_ref(), Some(&plain));
+        }
+        assert_eq!(of_another_visitor(&plain, &["s=other".into()]), Some(of(&[accept, cookie], None)));
+        assert_eq!(of_another_visitor(&plain, &[]), None);
+    }
+}

@@ -132,11 +132,12 @@ where
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
         let (messages, (refusal, turn)) = (messages.clone(), messages.begin());
-        if is_last(&request) {
+        let is_last = is_last(&request);
+        if is_last {
             messages.is_last();
         }
         // Of a request that changes something its client wants to know what became of it.
-        let is_waited_for = is_last(&request) || !request.method().is_safe();
+        let is_waited_for = is_last || !request.method().is_safe();
         messages.may_half_close(is_waited_for && !is_passed_on(request.headers()));
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         let version = request.version();

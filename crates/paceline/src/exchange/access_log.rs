@@ -1,12 +1,15 @@
 //! The access log: one line an exchange, Apache combined or JSON with the timeline's durations, or a short one for people.
 //! It never waits for the disk or terminal: lines go to `log`.
 
-use std::{fmt::Write, ops::RangeInclusive, sync::atomic::Ordering::Relaxed};
+use std::{borrow::Cow, ops::RangeInclusive, sync::atomic::Ordering::Relaxed};
 
+use http::{HeaderValue, Version};
+use http_guard::host::text;
 use path_patterns::matches;
 
 use crate::{
     exchange::{
+        log_text::LogText,
         outbound_advice::{CALLS, OPENED, OWN},
         Counters, Ending, Exchange, Head,
     },
@@ -73,59 +76,75 @@ pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: E
     }
 }
 
-fn remote(exchange: &Exchange) -> String {
-    exchange.client.address.map_or("-".into(), |address| address.to_string())
-}
-
 fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
-    let quoted = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
-    let mut line = format!(
-        "{} - {} [{}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
-        remote(exchange),
-        exchange.user.as_ref().map_or("-".into(), |user| word(user.name())),
-        local_time(exchange.received, "%d/%b/%Y:%H:%M:%S %z"),
-        head.method,
-        escape(&head.uri.to_string()),
-        head.version,
-        ending.status,
-        ending.bytes,
-        quoted(&head.referer),
-        quoted(&head.user_agent),
-    );
+    let mut line = LogText::new();
+    line.address(exchange.client.address).text(" - ");
+    match &exchange.user {
+        Some(user) => line.word(user.name()),
+        None => line.text("-"),
+    };
+    line.text(" [").time(exchange.received).text("] \"");
+    request(&mut line, head);
+    line.text("\" ").number(ending.status.into()).text(" ").number(ending.bytes);
+    line.text(" \"").escaped(&told(head.referer.as_ref())).text("\" \"").escaped(&told(head.user_agent.as_ref()));
+    line.text("\"");
     let timeline = &exchange.timeline;
-    for (name, duration) in [("queue", timeline.queue()), ("app", timeline.app()), ("total", Some(timeline.total()))] {
+    for (name, duration) in
+        [(" queue=", timeline.queue()), (" app=", timeline.app()), (" total=", Some(timeline.total()))]
+    {
         if let Some(duration) = duration {
-            let _ = write!(line, " {name}={}", millis(duration));
+            line.text(name).millis(duration);
         }
     }
     if let Some(counters) = exchange.counters.get() {
-        let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
+        line.text(" chunks=").number(counters.chunks.into()).text(" gc=").millis(counters.gc.into());
     }
     notes(&mut line, exchange, ending, Notes::All);
-    line
+    line.finish()
 }
 
 /// What a developer reads in a terminal.
 fn short(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     let timeline = &exchange.timeline;
-    let mut line = format!(
-        "{} \"{} {} {:?}\" {} {} {}",
-        remote(exchange),
-        head.method,
-        escape(&head.uri.to_string()),
-        head.version,
-        ending.status,
-        ending.bytes,
-        millis(timeline.total()),
-    );
+    let mut line = LogText::new();
+    line.address(exchange.client.address).text(" \"");
+    request(&mut line, head);
+    line.text("\" ").number(ending.status.into()).text(" ").number(ending.bytes).text(" ").millis(timeline.total());
     if let Some(user) = &exchange.user {
-        let _ = write!(line, " user={}", word(user.name()));
+        line.text(" user=").word(user.name());
     }
     if let Some(queue) = timeline.queue().filter(|queue| *queue >= LONG_QUEUE) {
-        let _ = write!(line, " queue={}", millis(queue));
+        line.text(" queue=").millis(queue);
     }
     notes(&mut line, exchange, ending, Notes::Notable);
-    line
+    line.finish()
+}
+
+/// The request line as the client wrote it.
+fn request(line: &mut LogText, head: &Head) {
+    line.text(head.method.as_str()).text(" ").escaped(&uri(head)).text(" ").text(protocol(head.version));
+}
+
+fn uri(head: &Head) -> Cow<'_, str> {
+    match head.uri.path_and_query() {
+        Some(path) if head.uri.authority().is_none() => Cow::Borrowed(path.as_str()),
+        _ => Cow::Owned(head.uri.to_string()),
+    }
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_09 => "HTTP/0.9",
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_3 => "HTTP/3.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// A field's value; `-`, if the client sent none.
+fn told(value: Option<&HeaderValue>) -> Cow<'_, str> {
+    value.map_or(Cow::Borrowed("-"), |value| text(value.as_bytes()))
 }
 
 /// What a line says of a request besides.
@@ -136,31 +155,34 @@ enum Notes {
     Notable,
 }
 
-fn notes(line: &mut String, exchange: &Exchange, ending: Ending, which: Notes) {
+fn notes(line: &mut LogText, exchange: &Exchange, ending: Ending, which: Notes) {
     let is_told = |is_notable: bool| is_notable || which == Notes::All;
     if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
-        let _ = write!(line, " outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0);
+        line.text(&format!(" outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0));
     }
     if let Some(fragments) = &exchange.fragments {
-        let _ = write!(line, " fragments={}", fragments.load(Relaxed));
+        line.text(" fragments=").number(fragments.load(Relaxed).into());
     }
     if let Some(site) = exchange.site.as_ref().filter(|_| is_told(false)) {
-        let _ = write!(line, " site={}", site.name);
+        line.text(" site=").text(&site.name);
     }
     if let Some(upstream) = &exchange.upstream {
-        let _ = write!(line, " upstream={upstream}");
+        line.text(&format!(" upstream={upstream}"));
     }
     if let Some(cache) = exchange.cache.as_ref().filter(|cache| is_told(cache.hit || cache.collapsed)) {
-        let _ = write!(line, " cache={}", cache.words());
+        line.text(" cache=");
+        cache.each_word(|word| {
+            line.text(word);
+        });
     }
     if let Some(crawler) = exchange.crawler() {
-        let _ = write!(line, " crawler={}", crawler.sign.as_str());
+        line.text(" crawler=").text(crawler.sign.as_str());
     }
     if !ending.complete {
-        line.push_str(" cut=1");
+        line.text(" cut=1");
     }
     if let Some(note) = &exchange.note {
-        let _ = write!(line, " note=\"{}\"", escape(note));
+        line.text(" note=\"").escaped(note).text("\"");
     }
 }
 
@@ -170,18 +192,18 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     let mut object = serde_json::json!({
         "event": "request",
         "time": local_time(exchange.received, RFC_3339),
-        "remote": remote(exchange),
+        "remote": exchange.client.address.map_or("-".into(), |address| address.to_string()),
         "user": exchange.user.as_ref().map(|user| user.name()),
         "method": head.method.as_str(),
-        "uri": head.uri.to_string(),
-        "protocol": format!("{:?}", head.version),
+        "uri": uri(head),
+        "protocol": protocol(head.version),
         "status": ending.status,
         "bytes": ending.bytes,
         "complete": ending.complete,
         "id": exchange.id,
         "site": exchange.site.as_ref().map(|site| &site.name),
-        "referer": head.referer,
-        "user_agent": head.user_agent,
+        "referer": head.referer.as_ref().map(|value| told(Some(value))),
+        "user_agent": head.user_agent.as_ref().map(|value| told(Some(value))),
         "queue_ms": timeline.queue().map(ms),
         "app_ms": timeline.app().map(ms),
         "total_ms": ms(timeline.total()),
@@ -222,37 +244,9 @@ fn outbound(counters: &Counters) -> Option<(u32, u32, Micros)> {
     Some((*calls, named(OPENED).map_or(0, |(.., count)| *count), *time))
 }
 
-fn millis(duration: Micros) -> String {
-    format!("{:.1}ms", duration as f64 / 1000.0)
-}
-
-/// A name as one word of the line.
-fn word(name: &str) -> String {
-    let escaped = escape(name);
-    if escaped.contains(' ') || escaped == "-" || escaped.is_empty() {
-        format!("\"{escaped}\"")
-    } else {
-        escaped
-    }
-}
-
-/// Quotes, backslashes and control characters as Apache's %r escapes them.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            character if character.is_control() => out.extend(character.escape_default()),
-            character => out.push(character),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
-    use http::{Method, Version};
+    use http::Method;
 
     use super::*;
     use crate::{
@@ -293,7 +287,7 @@ mod tests {
             uri: "/a?b=\"c".replace('"', "%22").parse().unwrap(),
             version: Version::HTTP_11,
             referer: None,
-            user_agent: Some("curl \"x\"".into()),
+            user_agent: Some(HeaderValue::from_static("curl \"x\"")),
         }
     }
 

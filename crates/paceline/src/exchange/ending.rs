@@ -1,7 +1,7 @@
 //! What is kept of an exchange for its log line and its spans: the request head in short, and how it ended.
 //! It never writes either.
 
-use http::{header, request::Parts, HeaderMap, Method, Uri, Version};
+use http::{header, request::Parts, HeaderValue, Method, Uri, Version};
 
 /// What the log and traces keep of the request head.
 #[derive(Debug, Clone)]
@@ -9,8 +9,8 @@ pub struct Head {
     pub method: Method,
     pub uri: Uri,
     pub version: Version,
-    pub referer: Option<String>,
-    pub user_agent: Option<String>,
+    pub referer: Option<HeaderValue>,
+    pub user_agent: Option<HeaderValue>,
 }
 
 impl Head {
@@ -19,8 +19,8 @@ impl Head {
             method: parts.method.clone(),
             uri: asked(parts),
             version: parts.version,
-            referer: text(&parts.headers, header::REFERER),
-            user_agent: text(&parts.headers, header::USER_AGENT),
+            referer: parts.headers.get(header::REFERER).cloned(),
+            user_agent: parts.headers.get(header::USER_AGENT).cloned(),
         }
     }
 }
@@ -31,10 +31,6 @@ fn asked(parts: &Parts) -> Uri {
         Some(path) if parts.version == Version::HTTP_2 => Uri::from(path.clone()),
         _ => parts.uri.clone(),
     }
-}
-
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// How an exchange ended.

@@ -24,6 +24,7 @@ mod ending;
 pub mod http2_message;
 pub mod identity;
 pub mod incoming;
+mod log_text;
 pub mod outbound_advice;
 pub mod rate_limit;
 pub mod spans;

@@ -51,7 +51,10 @@ pub fn spans(context: &Context, head: &Head, exchange: &Exchange, ending: Ending
         ("url.query", head.uri.query().map(Value::from)),
         ("http.route", route.as_deref().and_then(|route| route.split_once(' ')).map(|(_, path)| path.into())),
         ("client.address", exchange.client.address.map(|address| address.to_string().into())),
-        ("user_agent.original", head.user_agent.as_deref().map(Value::from)),
+        (
+            "user_agent.original",
+            head.user_agent.as_ref().map(|agent| String::from_utf8_lossy(agent.as_bytes()).as_ref().into()),
+        ),
         ("paceline.site", exchange.site.as_ref().map(|site| site.name.as_str().into())),
         ("paceline.cache", exchange.cache.as_ref().map(|cache| cache.words().into())),
         ("error.type", request.failed.then(|| ending.status.to_string().into())),

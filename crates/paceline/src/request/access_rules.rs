@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use http::Uri;
 
-use crate::config::sign_on::Allow;
+use crate::config::parts::sign_on::Allow;
 
 /// Below it are the addresses of single sign-on itself.
 pub const RESERVED: &str = "/.paceline/sso/";

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use http::{header, request::Parts, HeaderValue, Response, StatusCode};
+use http::{header, request::Parts, HeaderName, HeaderValue, Response, StatusCode};
 use units::show_duration;
 
 use crate::{
@@ -92,13 +92,16 @@ fn failed_by(error: &AppError) -> Failed {
     Failed { class, message, file, line, backtrace, ..Failed::default() }
 }
 
+const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
+const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
+
 /// X-Sendfile names a file by its path; X-Accel-Redirect names one below the site's root.
 fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
-    let value = |name: &str| response.headers().get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
-    if let Some(path) = value("x-sendfile") {
+    let value = |name| response.headers().get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    if let Some(path) = value(X_SENDFILE) {
         return Some(site.config.root.join(path));
     }
-    let internal: Vec<u8> = percent_encoding::percent_decode_str(value("x-accel-redirect")?).collect();
+    let internal: Vec<u8> = percent_encoding::percent_decode_str(value(X_ACCEL_REDIRECT)?).collect();
     let below = Path::new(OsStr::from_bytes(&internal)).strip_prefix("/").unwrap_or(Path::new(""));
     let plain = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     // Nothing outside the root: the root itself is no file.

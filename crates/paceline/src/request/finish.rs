@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{header, request::Parts, HeaderValue, Response};
+use http::{header, request::Parts, HeaderValue, Method, Response};
 use http_body::{Body, Frame, SizeHint};
 use httpdate::fmt_http_date;
 
@@ -40,8 +40,6 @@ use crate::{
 #[derive(Default)]
 pub struct Manner {
     pub site: Option<Arc<Site>>,
-    /// What decides how it is compressed. None: it is not.
-    pub asked: Option<compress::CompressionRequest>,
     /// Host and path, if rules of the site change headers of responses.
     pub ruled: Option<(String, String)>,
     /// The response gets the script of live reload, if it is a page.
@@ -52,10 +50,15 @@ pub struct Manner {
 }
 
 /// Prepares the response for the connection.
-pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, manner: &Manner) -> Response<ResponseBody> {
+pub fn send(
+    mut response: Response<ResponseBody>,
+    request: &Parts,
+    mut guard: ExchangeGuard,
+    manner: &Manner,
+) -> Response<ResponseBody> {
     let config = manner.site.as_ref().map(|site| &site.config);
     if let Some(crawlers) = manner.site.as_ref().and_then(|site| site.crawlers.as_ref()) {
-        let Exchange { client, crawling, timeline, .. } = &guard.exchange;
+        let Exchange { client, crawling, timeline, .. } = &*guard.exchange;
         crawlers.note(client.address, *crawling, response.headers(), timeline.head_read / 1_000_000);
     }
     if let (Some((host, path)), Some(rules)) =
@@ -72,8 +75,8 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     if let Some(page) = &manner.page {
         response = live_reload::inject(page, response);
     }
-    if let Some((asked, settings)) = manner.asked.as_ref().zip(config.and_then(|config| config.compress)) {
-        response = compress::response(asked, settings, response);
+    if let Some(settings) = config.and_then(|config| config.compress) {
+        response = compress::response(request, settings, response);
     }
     if guard.exchange.protected {
         private::mark(response.headers_mut());
@@ -107,10 +110,12 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
         let (path, status) = (head.uri.path(), exchange.ending.status);
         exchange.unlogged = config.log_skip.iter().any(|skip| skip.covers(path, status));
     }
-    if guard.front.config.log.access_format == AccessLogFormat::Off {
-        if let ResponseBody::Empty | ResponseBody::Whole(_) = response.body() {
-            // The connection takes it in one piece.
-            exchange.ending.bytes = response.body().size_hint().lower();
+    let is_logged = guard.front.config.log.access_format != AccessLogFormat::Off;
+    if let ResponseBody::Empty | ResponseBody::Whole(_) = response.body() {
+        // The connection takes it in one piece, and at once; HTTP/2 when the client has room for it, which the log tells.
+        if !(manner.is_http2 && is_logged) {
+            let is_head = exchange.request.as_ref().is_some_and(|head| head.method == Method::HEAD);
+            exchange.ending.bytes = if is_head { 0 } else { response.body().size_hint().lower() };
             exchange.ending.complete = true;
             exchange.timeline.last_byte = exchange.timeline.first_byte;
             return response;
@@ -188,12 +193,12 @@ fn crawler_outcome(exchange: &Exchange) -> Option<CrawlerOutcome> {
 /// An exchange, which is concluded when this is dropped: also where a client leaves or a step panics.
 pub struct ExchangeGuard {
     front: Arc<Front>,
-    pub exchange: Exchange,
+    pub exchange: Box<Exchange>,
 }
 
 impl ExchangeGuard {
     /// Keeps of the head what the log and the traces tell.
-    pub fn begin(front: Arc<Front>, mut exchange: Exchange, head: &Parts) -> ExchangeGuard {
+    pub fn begin(front: Arc<Front>, mut exchange: Box<Exchange>, head: &Parts) -> ExchangeGuard {
         let traced = front.tracer.is_some() && exchange.trace.is_some_and(|trace| trace.sampled);
         let told = front.config.log.access_format != AccessLogFormat::Off || traced;
         exchange.request = told.then(|| {

@@ -69,7 +69,7 @@ fn applications(front: &Front, named: Option<&str>) -> Vec<Restarted> {
     let restarted = |site: &Arc<Site>| {
         let app = site.app.clone()?;
         let lately = site.metrics.lately(Instant::now(), &site.metrics.snapshot());
-        Some(Restarted { site: site.clone(), app, before: share(of_app(&lately.counts)) })
+        Some(Restarted { site: site.clone(), app, before: Answers::of_app(&lately.counts).failing() })
     };
     meant.filter_map(restarted).collect()
 }
@@ -114,12 +114,12 @@ fn shown(generations: &[u64]) -> String {
 async fn watched(applications: &[Restarted], generations: &[u64], time: Duration) -> Result<String, Explanation> {
     let before: Vec<Snapshot> = applications.iter().map(|one| one.site.metrics.snapshot()).collect();
     tokio::time::sleep(time).await;
-    let mut all = (0, 0);
+    let mut all = Answers::default();
     for ((one, before), generation) in applications.iter().zip(&before).zip(generations) {
         let name = &one.site.config.name;
-        let counted = of_app(&one.site.metrics.snapshot().since(before));
-        let (requests, failed) = counted;
-        if is_worse(counted, one.before) {
+        let answers = Answers::of_app(&one.site.metrics.snapshot().since(before));
+        if answers.are_worse(one.before) {
+            let Answers { all: requests, failed } = answers;
             return Err(Explanation::new(format!(
                 "{failed} of {requests} answers of {name} were 5xx in {}, before {:.1} %. `paceline rollback` there goes back",
                 show_duration(time),
@@ -132,23 +132,34 @@ async fn watched(applications: &[Restarted], generations: &[u64], time: Duration
             let why = format!("generation {generation} of {name} does not serve any more");
             return Err(Explanation::new(why));
         }
-        all = (all.0 + requests, all.1 + failed);
+        all = Answers { all: all.all + answers.all, failed: all.failed + answers.failed };
     }
-    Ok(format!("{} of {} answers failed", all.1, all.0))
+    Ok(format!("{} of {} answers failed", all.failed, all.all))
 }
 
-/// Answers of the application, and those of them that were 5xx.
-fn of_app(counts: &Snapshot) -> (u64, u64) {
-    let counts = counts.of(Kind::App);
-    (counts.requests(), counts.classes[4])
+/// Answers of an application.
+#[derive(Debug, Clone, Copy, Default)]
+struct Answers {
+    all: u64,
+    /// Those that were 5xx.
+    failed: u64,
 }
 
-fn share((requests, failed): (u64, u64)) -> f64 {
-    failed as f64 / requests.max(1) as f64
-}
+impl Answers {
+    fn of_app(counts: &Snapshot) -> Answers {
+        let counts = counts.of(Kind::App);
+        Answers { all: counts.requests(), failed: counts.classes[4] }
+    }
 
-fn is_worse(counted: (u64, u64), before: f64) -> bool {
-    counted.1 >= MIN_FAILED && share(counted) > before + MARGIN
+    /// The share that failed.
+    fn failing(self) -> f64 {
+        self.failed as f64 / self.all.max(1) as f64
+    }
+
+    /// `before`: the share that failed with the old code.
+    fn are_worse(self, before: f64) -> bool {
+        self.failed >= MIN_FAILED && self.failing() > before + MARGIN
+    }
 }
 
 #[cfg(test)]
@@ -157,16 +168,16 @@ mod tests {
 
     #[test]
     fn new_code_is_worse_by_more_failures_than_before() {
-        for (counted, before, worse) in [
-            ((0, 0), 0.0, false),
-            ((2, 2), 0.0, false),
-            ((3, 3), 0.0, true),
-            ((100, 3), 0.0, true),
-            ((1000, 3), 0.0, false),
-            ((100, 20), 0.2, false),
-            ((100, 22), 0.2, true),
+        for (all, failed, before, worse) in [
+            (0, 0, 0.0, false),
+            (2, 2, 0.0, false),
+            (3, 3, 0.0, true),
+            (100, 3, 0.0, true),
+            (1000, 3, 0.0, false),
+            (100, 20, 0.2, false),
+            (100, 22, 0.2, true),
         ] {
-            assert_eq!(is_worse(counted, before), worse, "{counted:?} {before}");
+            assert_eq!(Answers { all, failed }.are_worse(before), worse, "{failed} of {all} {before}");
         }
     }
 

@@ -14,6 +14,7 @@ pub mod pressure;
 pub mod private_file;
 pub mod private_socket;
 pub mod sharded;
+pub mod short_text;
 pub mod signal_mask;
 pub mod site_files;
 pub mod stall;

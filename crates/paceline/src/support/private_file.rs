@@ -44,6 +44,21 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
+/// As `replace`, for what must not be believed any more once it has changed: where the new file can't be written, as on a disk that is
+/// full, none stays.
+///
+/// # Errors
+/// The folder or the file can't be written.
+pub fn replace_or_remove(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes).inspect_err(|_| drop(fs::remove_file(path)))
+}
+
+/// A name that is as long as it may be: no new file can be made beside it, though this one can be removed, as on a disk that is full.
+#[cfg(test)]
+pub fn on_a_full_disk(folder: &Path) -> std::path::PathBuf {
+    folder.join("x".repeat(250))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

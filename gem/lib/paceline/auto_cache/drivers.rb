@@ -13,6 +13,8 @@ module Paceline
           ActiveSupport.on_load(:active_record) do
             require "active_record/connection_adapters/abstract_adapter"
             ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Adapter)
+            # A process that only announces its writes reads no clock.
+            Clock::Bound.install if defined?(Clock::Bound)
             ActiveRecord::FutureResult.prepend(Future) if defined?(ActiveRecord::FutureResult)
           end
           # From Rails 7.2 on an adapter, and its driver with it, is loaded by the first connection.
@@ -32,7 +34,9 @@ module Paceline
       def self.direct(connection, sql, sent: false, &block)
         return yield if Statements.unremarkable?(sql) || inside?
 
-        AutoCache.recording&.statement(sql, [])
+        recording = AutoCache.recording
+        recording&.statement(sql, [])
+        recording&.lose_marks(sql)
         inside { Transactions.of(connection).run(sql, [], sent: sent, &block) }
       end
 
@@ -109,11 +113,20 @@ module Paceline
           driver.instance_variable_set(:@paceline_transactions, transactions) if driver && !driver.frozen?
           # The adapter's own questions call functions of the catalogue.
           known = name == "SCHEMA" && Statements::READS.match?(sql)
-          transactions.run(known ? "SELECT" : sql, values || []) do
+          result = transactions.run(known ? "SELECT" : sql, values || []) do
             super(sql, *rest) do |*arguments|
               Drivers.inside { block.call(*arguments) }
             end
           end
+          paceline_asked_next(sql, values || [])
+          result
+        end
+
+        # A time of the clock may stand in it.
+        def paceline_asked_next(sql, values)
+          recording = AutoCache.recording
+          bound = recording&.bound or return
+          recording.quiet { Clock::Bound.ran(self, sql, values, bound) }
         end
 
         def paceline_recorded(sql, values)

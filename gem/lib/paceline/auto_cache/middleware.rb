@@ -23,6 +23,7 @@ module Paceline
           answer = AutoCache.with(recording) { @app.call(read) }
           AutoCache.check_session(recording, read["rack.session"])
         ensure
+          recording.end! unless answer
           # What the application left there is for the server.
           env.replace(read)
         end
@@ -31,7 +32,10 @@ module Paceline
         # A file that is sent as it is, nobody has read yet.
         path = body.to_path if body.respond_to?(:to_path)
         recording.file(File.expand_path(path), "") if path
-        finished = -> { sink.call(recording, env, status, headers) }
+        finished = lambda do
+          recording.end!
+          sink.call(recording, env, status, headers)
+        end
         return [status, headers, Body.new(body, recording, &finished)] if !body.instance_of?(Array) && body.respond_to?(:each)
 
         recording.untracked("the body takes the connection", "") unless body.respond_to?(:each)

@@ -3,21 +3,17 @@
 # The clock and chance, where a line of the application (or a helper for it) reads them. What a framework reads for its own
 # ends, such as to measure or to sign, is left out. Returns what the plain methods do.
 require "securerandom"
+require_relative "clock"
 require_relative "hooks"
 
 module Paceline
   module AutoCache
     module Moments
       CHANCE = %i[rand random_number bytes random_bytes hex uuid base64 urlsafe_base64 alphanumeric new_seed seed urandom].freeze
-      # Ruby before 3.2 makes what `now` returns by `new`.
-      MAKERS = RUBY_VERSION < "3.2" ? %i[new].freeze : %i[now new].freeze
-      private_constant :MAKERS
 
       def self.install
-        # Without arguments, `Time.new` is the moment as well.
-        Hooks.on_class(Time, MAKERS) { |_, _, arguments| read("Time.now") if arguments.empty? }
+        Clock::Methods.install
         Hooks.on_class(DateTime, [:now]) { read("DateTime.now") } if defined?(DateTime)
-        Hooks.on_class(Date, [:today]) { read("Date.today") } if defined?(Date)
         Process.singleton_class.prepend(Real)
         Hooks.reading(Real)
         [SecureRandom, Random, Kernel].each { |source| Hooks.on_class(source, CHANCE) { |_, name| read("#{source}.#{name}") } }

@@ -10,6 +10,14 @@ module Paceline
       # Bytes of a record.
       MAX_WIRE = 512 * 1024
 
+      # Marks of values of the clock. A request with more is refused.
+      MAX_MARKS = 10_000
+      # A moment that is not later (ms since 1970).
+      FAR = 1 << 53
+      # A statement that has parameters, or whose text is not known.
+      BINDS = /[$?:@]|\AEXECUTE\b/i
+      private_constant :MAX_MARKS, :FAR, :BINDS
+
       # The statements of this request changed something.
       attr_reader :wrote
       # Why it can't be tracked; nil: it can.
@@ -20,6 +28,39 @@ module Paceline
         @entries = {} # what, as an array of fields => the place
         @quiet = 0
         @wrote = false
+        @marks = [] # values of the clock, with their marks
+      end
+
+      # The request is answered: values of its clock are times like any other.
+      def end!
+        Clock.forget(@marks.map(&:first)) if @marks.any?
+      end
+
+      # False: they are too many.
+      def keep_mark(value, mark)
+        @marks.size < MAX_MARKS && @marks << [value, mark]
+      end
+
+      # A value of the clock was written as this text, for a statement.
+      def bind_mark(text, mark)
+        return moment(mark.what, mark.place) unless keep_mark(text, mark)
+
+        ((@bound ||= {})[text] ||= []) << mark
+      end
+
+      # Values of the clock as texts, with their marks; nil: there are none.
+      def bound = (@bound unless quiet?)
+
+      # This statement may have values of the clock that there are so far, and nobody sees which.
+      def lose_marks(sql)
+        return if @marks.empty?
+
+        @marks.each { |_, mark| mark.refuse } if sql.match?(BINDS) || @bound&.each_key&.any? { |text| sql.include?(text) }
+      end
+
+      # By the clock, the page is good until this time (seconds since 1970).
+      def good_until(time, place)
+        @until = [time, place] if @until.nil? || time < @until.first
       end
 
       # Nothing is recorded within the block: what reads there has been recorded by a better name.
@@ -82,6 +123,7 @@ module Paceline
       end
 
       def each
+        settle
         @entries.each { |fields, place| yield(*fields, place) }
       end
 
@@ -91,6 +133,7 @@ module Paceline
 
       # As wire.rs reads it.
       def to_wire
+        settle
         out = String.new(encoding: ::Encoding::UTF_8)
         @entries.each do |(letter, *fields), place|
           case letter
@@ -106,6 +149,12 @@ module Paceline
       end
 
       private
+
+      # What became of the clock's values is known now.
+      def settle
+        @marks.each { |_, mark| @entries[["M", mark.what]] ||= mark.place if mark.lost? }
+        @entries[["W", [(@until.first * 1000).floor, FAR].min]] = @until.last if @until
+      end
 
       def add(entry, place = nil)
         return if @quiet.positive? || @entries.key?(entry)

@@ -199,10 +199,14 @@ module Paceline
         place = readers.reader and recording.untracked("reads the session's id", place)
       end
 
+      # What Rails gives a request in place of its session (`protect_from_forgery with: :null_session`): it begins empty, and is thrown away.
+      NULL_SESSION = "ActionController::RequestForgeryProtection::ProtectionMethods::NullSession::NullSessionHash"
+      private_constant :NULL_SESSION
+
       # A key of the session is read, with this value.
       def session(session, name, value)
         recording = self.recording
-        return if recording.nil? || recording.quiet?
+        return if recording.nil? || recording.quiet? || session.class.name == NULL_SESSION
 
         session_cookie(recording, session)
         recording.value("session", name.to_s, digest(value))

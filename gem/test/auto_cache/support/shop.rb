@@ -4,6 +4,7 @@
 ENV["RAILS_ENV"] = "test"
 require "json"
 require "rails"
+require "active_support/time"
 require "active_record/railtie"
 require "action_controller/railtie"
 require "action_view/railtie"
@@ -46,6 +47,7 @@ ActiveRecord::Schema.define do
     t.string :title, default: "untitled"
     t.references :author, foreign_key: { on_delete: :cascade }
     t.integer :views, default: 0
+    t.datetime :published_at
   end
 end
 
@@ -57,6 +59,41 @@ class Post < ActiveRecord::Base
   belongs_to :author, optional: true
 end
 
+# Posts that are published, in ways that compare the clock with their time.
+PLAIN = {
+  "plain" => ->(posts, now) { posts.where("published_at <= ?", now) },
+  "table" => ->(posts, now) { posts.where("posts.published_at > ? AND views = 0", now) },
+  "quoted" => ->(posts, now) { posts.where("(\"posts\".\"published_at\" < :now) OR id = 1", now: now).order(:id).limit(5) },
+  "negated" => ->(posts, now) { posts.where.not("published_at >= ?", now) },
+  "joined" => ->(posts, now) { posts.joins(:author).where("posts.published_at <= ?", now) },
+  "of_author" => ->(_, now) { Author.joins(:posts).where("posts.published_at <= ?", now) },
+  "twice" => ->(posts, now) { posts.where("published_at <= ? OR published_at > ?", now, now) }
+}.freeze
+# In ways that are not known.
+ODD = {
+  "function" => ->(posts, now) { posts.where("julianday(published_at) <= julianday(?)", now) },
+  "text" => ->(posts, now) { posts.where("title <= ?", now) },
+  "shown" => ->(posts, now) { posts.select(Post.sanitize_sql_array(["*, ? AS now", now])) },
+  "shifted" => ->(posts, now) { posts.where("published_at <= datetime(?, '-1 day')", now) },
+  "concatenated" => ->(posts, now) { posts.where("published_at <= ? || 'x'", now) },
+  "equal" => ->(posts, now) { posts.where("published_at = ?", now) },
+  "between" => ->(posts, now) { posts.where("published_at BETWEEN '2001-01-01' AND ?", now) },
+  "renamed" => ->(posts, now) { posts.select("p.*").from("posts AS p").where("p.published_at <= ?", now) },
+  "stolen" => ->(posts, now) { posts.from("(SELECT * FROM posts) AS posts").where("posts.published_at <= ?", now) },
+  "ordered" => ->(posts, now) { posts.order(Arel.sql(Post.sanitize_sql_array(["published_at <= ?, id", now]))) },
+  "commented" => ->(posts, now) { posts.where("published_at <= ? /* ' */", now) },
+  "part" => ->(posts, now) { posts.where("published_at <= ? AND title <> ?", now, "x#{Post.sanitize_sql_array(["?", now]).delete("'")}") },
+  "negative" => ->(posts, now) { posts.where("-published_at <= ?", now) },
+  "unused" => ->(posts, now) { Post.sanitize_sql_array(["?", now]) && posts.all },
+  "raw" => ->(posts, now) { now > Time.at(0) && Post.connection.raw_connection.execute("SELECT 1 WHERE 1 < ?", [2]) && posts.all },
+  "raw_text" => lambda do |posts, now|
+    text = Post.sanitize_sql_array(["?", now])
+    Post.connection.raw_connection.execute("SELECT #{text}") && posts.where("published_at <= #{text}")
+  end,
+  "kept" => ->(posts, now) { (now > Time.at(0)) && Post.sanitize_sql_array(["?", now]) && posts.all }
+}.freeze
+SCOPES = PLAIN.merge(ODD).freeze
+
 class ShopController < ActionController::Base
   protect_from_forgery with: :exception
 
@@ -67,10 +104,15 @@ class ShopController < ActionController::Base
   def locale = render(plain: cookies[:locale].to_s + request.headers["X-Tenant"].to_s)
   def login = render(plain: (session[:user_id] = params[:id]).to_s)
   def whoami = render(plain: session[:user_id].to_s)
+  def unverified
+    ActionController::RequestForgeryProtection::ProtectionMethods::NullSession.new(self).handle_unverified_request
+    render(plain: "nobody" + session[:user_id].to_s)
+  end
+
   def fill = render(plain: (session[:items] = [1]).to_s)
   def add = render(plain: session[:items].push(2).to_s)
   def brief = render(plain: Rails.cache.fetch("brief", expires_in: 3600) { "x" })
-  def clock = render(plain: 1.day.ago.year.to_s)
+  def clock = render(plain: 1.day.ago.to_s)
   def chance = render(plain: [1, 2].sample.to_s)
   def file = render(plain: File.read(File.join(FOLDER, "notice.txt")))
   def cached = render(plain: Rails.cache.fetch("posts/all") { Post.count.to_s })
@@ -82,7 +124,9 @@ class ShopController < ActionController::Base
   def nothing = render(plain: "hello")
   def where = render(plain: request.remote_ip)
   def sent = send_file(File.join(FOLDER, "notice.txt"))
-  def year = render(plain: Time.new.year.to_s)
+  def written = render(plain: Time.new.to_i.to_s)
+  def published = render(plain: SCOPES.fetch(params[:as]).call(Post, Time.current).to_a.size.to_s)
+  def dated = render(plain: "#{Date.current} #{Time.current > Time.at(0)}")
   def promised = render(plain: Concurrent::Promises.future { Post.count.to_s }.value!)
   def known = render(plain: request.session_options[:id].to_s)
   def dropped = render(plain: cookies.delete(:banner).to_s)
@@ -116,7 +160,7 @@ Rails.application.routes.draw do
   get "/live", to: "live#counted"
   get "/layout", to: "shop#phone", constraints: { user_agent: /iPhone/ }
   get "/layout", to: "shop#desk"
-  names = %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent year promised known dropped]
+  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent written dated published promised known dropped]
   names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 
@@ -130,6 +174,6 @@ class Visitor
   def ask(path, headers = {})
     get(path, {}, headers)
     raise "#{last_response.status}: #{last_response.body[0, 500]}" unless last_response.ok?
-    RECORDED.fetch(path)
+    RECORDED.fetch(path[/\A[^?]+/])
   end
 end

@@ -16,10 +16,13 @@ class ShadowConfinementTest < ShadowCase
     "working folder" => "Dir.chdir(File.dirname(THERE)) { File.write(\"/proc/self/cwd/\#{File.basename(THERE)}\", 'x') }", "root" => "File.write(\"/proc/self/root\#{THERE}\", 'x')",
     "descriptor" => "File.open(THERE) { |f| File.write(\"/proc/self/fd/\#{f.fileno}\", 'x') }", "dev fd" => "File.open(THERE) { |f| File.open(\"/dev/fd/\#{f.fileno}\", 'w') { |o| o << 'x' } }",
     "folder's descriptor" => "Dir.open(File.dirname(THERE)) { |d| File.write(\"/proc/self/fd/\#{d.fileno}/\#{File.basename(NEW)}\", 'x') }", "mkdir" => "Dir.mkdir(NEW)", "mkfifo" => "File.mkfifo(NEW)",
-    "copy" => "IO.copy_stream(StringIO.new('x'), THERE)", "FileUtils" => "FileUtils.cp('/dev/null', THERE)"
+    "copy" => "IO.copy_stream(StringIO.new('x'), THERE)", "FileUtils" => "FileUtils.cp('/dev/null', THERE)", "lchown" => "File.lchown(1, 1, THERE)", "lutime" => "File.lutime(0, 0, THERE)",
+    "a socket" => "UNIXServer.new(NEW)", "a bound socket" => "Socket.new(:UNIX, :STREAM).bind(Addrinfo.unix(NEW))", "a listener" => "Socket.unix_server_socket(NEW)", "a program's output" => "system('echo', 'x', out: THERE)",
+    "several outputs" => "spawn('echo', 'x', [:out, :err] => [NEW, 'w'])", "options in braces" => "spawn('echo x', { 2 => NEW })", "options in a list" => "IO.popen(['echo', 'x', { err: [THERE, File::WRONLY | File::APPEND] }], &:read)",
+    "an output by its object" => "IO.popen('echo x', STDERR => THERE, &:read)", "exec" => "exec('echo', 'x', out: THERE)"
   }.freeze
   BEYOND = {
-    "shell" => "system('sh', '-c', 'echo x > \"$0\"', THERE)", "touch" => "system('touch', NEW)", "chmod by a program" => "system('chmod', '600', THERE)", "rm" => "`rm -f \#{THERE}`", "a program's output" => "system('echo', 'x', out: THERE)",
+    "shell" => "system('sh', '-c', 'echo x > \"$0\"', THERE)", "touch" => "system('touch', NEW)", "chmod by a program" => "system('chmod', '600', THERE)", "rm" => "`rm -f \#{THERE}`",
     "another Ruby" => "IO.popen([RbConfig.ruby, '-e', 'File.write(ARGV[0], \"x\")', THERE], err: File::NULL, &:read)", "link by a program" => "system('sh', '-c', 'ln \"$0\" \"$1\" && echo x > \"$1\"', THERE, OWN)",
     "its child" => "Process.wait(fork { C['open'].call(THERE, 1); exit!(0) })",
     "open" => "C['write'].call(C['open'].call(THERE, 1), 'x', 1)", "open to shorten" => "C['open'].call(THERE, 0o1000)", "creat" => "C['creat'].call(NEW, 0o600)", "unlink in C" => "C['unlink'].call(THERE)",
@@ -28,7 +31,7 @@ class ShadowConfinementTest < ShadowCase
     "syscall" => "syscall(2, THERE, 1)"
   }.freeze
   HEAD = <<~'RUBY'
-    %w[fiddle fileutils stringio tmpdir].each { |name| require name }
+    %w[fiddle fileutils socket stringio tmpdir].each { |name| require name }
     C = Hash.new do |all, name|
       function = Fiddle::Function.new(Fiddle.dlopen(nil)[name], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT, Fiddle::TYPE_INT], Fiddle::TYPE_INT)
       all[name] = ->(first, *others) { function.call(first, *(others + [0, 0]).first(2)) }
@@ -130,13 +133,13 @@ class ShadowConfinementTest < ShadowCase
       port = listener.addr[1]
       address = "Socket.sockaddr_in(#{port}, '127.0.0.1')"
       codes = { "/c" => "C['connect'].call(Socket.new(:INET, :STREAM).fileno, #{address}, 16)", "/shell" => "system('bash', '-c', 'echo x > /dev/tcp/127.0.0.1/#{port}', err: File::NULL)",
-                "/ruby" => "system(RbConfig.ruby, '-rsocket', '-e', 'TCPSocket.new(%(127.0.0.1), #{port})', err: File::NULL)", "/fast" => "Socket.new(:INET, :STREAM).send('x', 0x20000000, #{address})",
-                "/fast in a message" => "Socket.new(:INET, :STREAM).sendmsg('x', 0x20000000, #{address})", "/several paths" => "Socket.new(:INET, :STREAM, 262).fileno" }
+                "/ruby" => "system(RbConfig.ruby, '-rsocket', '-e', 'TCPSocket.new(%(127.0.0.1), #{port})', err: File::NULL)",
+                "/fast in C" => "syscall(44, Socket.new(:INET, :STREAM).fileno, 'x', 1, 0x20000000, [#{address}].pack('P').unpack1('J'), 16)", "/several paths" => "Socket.new(:INET, :STREAM, 262).fileno" }
       # A descriptor is no pointer.
       head = "require 'socket'\nC['connect'] = Fiddle::Function.new(Fiddle.dlopen(nil)['connect'], [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT], Fiddle::TYPE_INT)\n"
       with_shadow("#{HEAD}#{head}#{routes(codes.transform_values { |code| "outcome { #{code} }" })}") do |shadow|
         found = codes.keys.to_h { |path| [path, shadow.get(path)["text"]] }
-        assert_equal({ "/c" => "-1", "/shell" => "false", "/ruby" => "false", "/fast" => "Errno::EPERM", "/fast in a message" => "Errno::EPERM", "/several paths" => "Errno::EPERM" }, found)
+        assert_equal({ "/c" => "-1", "/shell" => "false", "/ruby" => "false", "/fast in C" => "Errno::EPERM", "/several paths" => "Errno::EPERM" }, found)
         assert_equal :wait_readable, listener.accept_nonblock(exception: false)
       end
     end
@@ -152,6 +155,21 @@ class ShadowConfinementTest < ShadowCase
     end
   end
 
+  # Sockets without a path are no files.
+  def test_no_socket_without_a_path_is_connected_to_in_c_and_by_programs
+    skip "this kernel's Landlock knows no such sockets" if KERNEL < Paceline::Server::Shadow::Confinement::Landlock::SCOPED_SINCE
+    name = "\0paceline-shadow-test-#{Process.pid}"
+    Addrinfo.unix(name).listen do |listener|
+      head = "C['connect'] = Fiddle::Function.new(Fiddle.dlopen(nil)['connect'], [Fiddle::TYPE_INT, Fiddle::TYPE_VOIDP, Fiddle::TYPE_INT], Fiddle::TYPE_INT)\nTHEIRS = #{Socket.sockaddr_un(name).inspect}.b\n"
+      connect = "Socket.new(:UNIX, :STREAM).connect(#{Socket.sockaddr_un(name).inspect}.b)"
+      codes = { "/c" => "C['connect'].call(Socket.new(:UNIX, :STREAM).fileno, THEIRS, THEIRS.bytesize)", "/program" => "system(RbConfig.ruby, '-rsocket', '-e', #{connect.inspect}, err: File::NULL)" }
+      with_shadow("#{HEAD}#{head}#{routes(codes.transform_values { |code| "outcome { #{code} }" })}") do |shadow|
+        assert_equal %w[-1 false], (codes.keys.map { |path| shadow.get(path)["text"] })
+        assert_equal :wait_readable, listener.accept_nonblock(exception: false)
+      end
+    end
+  end
+
   # All processes of the account, and of the group, are others as well.
   def test_no_priority_of_others_is_changed
     head = "def outcome\n  yield.inspect\nrescue SystemCallError => e\n  e.class.name\nend\n"
@@ -159,10 +177,11 @@ class ShadowConfinementTest < ShadowCase
     codes = { "/user" => "Process.setpriority(Process::PRIO_USER, Process.uid, 7)", "/everybody" => "Process.setpriority(Process::PRIO_USER, 0, 7)", "/group" => "Process.setpriority(Process::PRIO_PGRP, 0, 7)",
               "/process" => "Process.setpriority(Process::PRIO_PROCESS, #{other}, 7)", "/processors" => "system('taskset', '-p', '1', '#{other}', out: File::NULL, err: File::NULL)",
               "/scheduler" => "system('chrt', '-b', '-p', '0', '#{other}', out: File::NULL, err: File::NULL)", "/disk" => "system('ionice', '-c', '3', '-p', '#{other}', out: File::NULL, err: File::NULL)",
+              "/limits" => "system('prlimit', '--pid', '#{other}', '--core=7:7', err: File::NULL)",
               "/disks" => "system('ionice', '-c', '3', '-u', '#{Process.uid}', out: File::NULL, err: File::NULL)", "/own" => "Process.setpriority(Process::PRIO_PROCESS, 0, Process.getpriority(Process::PRIO_PROCESS, 0))" }
     before = scheduling_of(other)
     with_shadow("#{head}#{routes(codes.transform_values { |code| "outcome { #{code} }" })}") do |shadow|
-      assert_equal %w[Errno::EPERM Errno::EPERM Errno::EPERM Errno::EPERM false false false false 0], (codes.keys.map { |path| shadow.get(path)["text"] })
+      assert_equal %w[Errno::EPERM Errno::EPERM Errno::EPERM Errno::EPERM false false false false false 0], (codes.keys.map { |path| shadow.get(path)["text"] })
     end
     assert_equal before, scheduling_of(other)
   ensure
@@ -170,17 +189,18 @@ class ShadowConfinementTest < ShadowCase
     Process.wait(other)
   end
 
-  # Its niceness, the policy of its scheduler, its processors, and the class of its disk accesses.
+  # Its niceness, the policy of its scheduler, its processors, the class of its disk accesses, and its limits.
   def scheduling_of(pid)
     stat = File.read("/proc/#{pid}/stat").split(") ").last.split
-    [stat[16], stat[38], File.read("/proc/#{pid}/status")[/^Cpus_allowed:.*/], IO.popen(["ionice", "-p", pid.to_s], &:read)]
+    [stat[16], stat[38], File.read("/proc/#{pid}/status")[/^Cpus_allowed:.*/], IO.popen(["ionice", "-p", pid.to_s], &:read), File.read("/proc/#{pid}/limits")]
   end
 
   # The list of each request: what was started, and where.
   def test_programs_are_named
-    codes = { "/" => "[system('true'), `echo kept`, IO.popen(%w[cat /dev/null], &:read), Process.wait(spawn({ 'A' => 'b' }, '/bin/true')), IO.popen('VARIABLE=1 env >/dev/null', &:read)].size", "/none" => "'none'" }
+    codes = { "/" => "[system('true'), `echo kept`, IO.popen(%w[cat /dev/null], &:read), Process.wait(spawn({ 'A' => 'b' }, '/bin/true')), IO.popen('VARIABLE=1 env >/dev/null', &:read), IO.popen([{ 'A' => 'b' }, 'head', '/dev/null'], &:read)].size",
+              "/none" => "(IO.popen('-') { |io| io ? io.read : exit!(0) }; 'none')" }
     with_shadow(routes(codes)) do |shadow|
-      2.times { assert_equal([%w[true echo cat env], nil], shadow.get("/").then { |result| [result["programs"].map(&:first), result["write"]] }) }
+      2.times { assert_equal([%w[true echo cat env head], nil], shadow.get("/").then { |result| [result["programs"].map(&:first), result["write"]] }) }
       assert_match(/\Aconfig\.ru:\d+\z/, shadow.get("/")["programs"][0][1])
       assert_equal [], shadow.get("/none")["programs"]
     end
@@ -189,7 +209,8 @@ class ShadowConfinementTest < ShadowCase
   # Whoever rescues the error: the request is no read.
   def test_what_the_kernel_refuses_is_noted
     skip "no Landlock in this kernel" if KERNEL.zero?
-    code = "(begin; UNIXServer.new(File.join(__dir__, 'new')); rescue SystemCallError; 'rescued'; end)"
+    # As by a way that no guard knows.
+    code = "(begin; UNIXServer.instance_method(:initialize).super_method.bind_call(UNIXServer.allocate, File.join(__dir__, 'new')); rescue SystemCallError; 'rescued'; end)"
     with_shadow("require 'socket'\n#{routes("/" => code)}") do |shadow|
       2.times { assert_equal(["rescued", "file"], shadow.get("/").then { |result| [result["text"], result.dig("write", "kind")] }) }
     end

@@ -155,7 +155,8 @@ class ShadowEvidencePartsTest < Paceline::Test
     evidence, text = observed(Upcase.new(->(_env) { spend(1000) && [200, {}, body] }, self))
     assert_equal ["AB", true], [text, body.closed]
     # What the application and the server take is not the middleware's.
-    assert_equal [{ name: "ShadowEvidencePartsTest::Upcase", own_us: 17 }], evidence[:middleware]
+    at = Upcase.instance_method(:call).source_location.join(":")
+    assert_equal [{ name: "ShadowEvidencePartsTest::Upcase", at: at, own_us: 17 }], evidence[:middleware]
     assert_equal [[], [], [], nil, nil], evidence.values_at(:sql, :views, :outbound, :xml, :session)
   end
 

@@ -19,7 +19,8 @@ class ShadowEvidenceTest < ShopCase
   end
 
   def test_all_members_are_there
-    assert_equal %w[sql views outbound xml xml_mini pstore log mail session middleware gc json cache response], evidence("index").keys
+    assert_equal %w[sql views outbound xml xml_mini pstore log mail session middleware gc json cache records raised framework response], evidence("index").keys
+    assert_equal "rails", evidence("index")["framework"]
     assert_equal [[], nil, nil, nil, nil, nil, nil], evidence("pieces").values_at("sql", "xml", "xml_mini", "pstore", "mail", "session", "json")
   end
 
@@ -42,6 +43,15 @@ class ShadowEvidenceTest < ShopCase
     assert_equal [1, 4, "app/shop.rb:#{line_of("style: params[:style]")}"], sql.values_at("count", "rows", "at")
     assert_equal({ "table" => "notes", "columns" => ["text"] }, evidence("joined")["sql"].first["scan"])
     assert_equal [nil, nil], evidence("twice")["sql"].map { |one| one["scan"] }
+  end
+
+  # Nothing of them is read, but their number.
+  def test_records_that_are_loaded
+    records = in_shop("evidence(\"/counted\")[:records]").first
+    assert_equal ["Beer", "app/shop.rb:#{line_of("Beer.all.to_a.size")}", 200, [], %w[id name style brewery_id]], records.values_at("model", "at", "count", "read", "columns")
+    assert_operator records["us"], :>, 0
+    assert_operator records["unread_bytes"], :>, 200 * 14
+    assert_equal [["name"]], in_shop("evidence(\"/index\")[:records]").map { |one| one["read"] & %w[name style] }
   end
 
   def test_views
@@ -109,7 +119,8 @@ class ShadowEvidenceTest < ShopCase
     assert_includes names, "ActionDispatch::Executor"
     refute(names.any? { |name| name.include?("ShopApplication") || name.include?("RouteSet") || name.empty? })
     # It works on nothing but its own.
-    assert_equal "SlowThing", evidence("pieces")["middleware"].max_by { |one| one["own_us"] }["name"]
+    slow = evidence("pieces")["middleware"].max_by { |one| one["own_us"] }
+    assert_equal ["SlowThing", "app/shop.rb:#{line_of("def call(env)")}"], slow.values_at("name", "at")
   end
 
   def test_json

@@ -14,7 +14,8 @@ class ShadowFilesTest < ShadowCase
     "sysopen" => "IO.sysopen(FILE, 'w')", "copy_stream" => "IO.copy_stream(StringIO.new('x'), FILE)", "relative" => "Dir.chdir(File.dirname(FILE)) { File.write('kept.txt', 'x') }",
     "delete" => "File.delete(FILE)", "unlink" => "File.unlink(NEW, FILE)", "rename" => "File.rename(FILE, NEW)", "symlink" => "File.symlink(FILE, NEW)", "link" => "File.link(FILE, NEW)",
     "truncate" => "File.truncate(FILE, 0)", "chmod" => "File.chmod(0o600, FILE)", "utime" => "File.utime(0, 0, FILE)", "mkfifo" => "File.mkfifo(NEW)", "mkdir" => "Dir.mkdir(NEW)",
-    "rmdir" => "Dir.rmdir(FOLDER)", "FileUtils.rm" => "FileUtils.rm(FILE)", "FileUtils.cp" => "FileUtils.cp(FILE, NEW)", "FileUtils.touch" => "FileUtils.touch(FILE)",
+    "rmdir" => "Dir.rmdir(FOLDER)", "Dir.delete" => "Dir.delete(FOLDER)", "Dir.unlink" => "Dir.unlink(FOLDER)", "copy_stream to a pathname" => "IO.copy_stream(StringIO.new('x'), Pathname.new(FILE))",
+    "FileUtils.rm" => "FileUtils.rm(FILE)", "FileUtils.cp" => "FileUtils.cp(FILE, NEW)", "FileUtils.touch" => "FileUtils.touch(FILE)",
     "FileUtils.mkdir_p" => "FileUtils.mkdir_p(NEW)", "FileUtils.mv" => "FileUtils.mv(FILE, NEW)", "Tempfile" => "Tempfile.create('x', File.dirname(FILE))",
     "GzipWriter" => "Zlib::GzipWriter.open(FILE) { |file| file.write('x') }", "elsewhere" => "File.write('/paceline-shadow-test', 'x')"
   }.freeze
@@ -22,7 +23,8 @@ class ShadowFilesTest < ShadowCase
     "read" => "File.read(FILE)", "foreach" => "File.foreach(FILE).first", "Kernel#open" => "open(FILE) { |io| io.read }", "an encoding with a w" => "File.open(FILE, 'r:windows-1252', &:read)",
     "mode: r" => "File.open(FILE, mode: 'rb', &:read)", "flags" => "File.open(FILE, File::RDONLY, &:read)", "a program" => "IO.popen('printf kept', &:read)",
     "Tempfile" => "Tempfile.create('x') { |file| file.write('kept'); file.rewind; file.read }", "tmp/cache" => "(FileUtils.mkdir_p('tmp/cache/a'); File.write('tmp/cache/a/b', 'kept'); 'kept')",
-    "mkdir_p of a folder that is there" => "(FileUtils.mkdir_p(FOLDER); FileUtils.mkdir_p(Dir.tmpdir); 'kept')", "null" => "(File.write('/dev/null', 'x'); 'kept')", "mktmpdir" => "Dir.mktmpdir { |dir| File.write(File.join(dir, 'x'), 'kept'); 'kept' }"
+    "mkdir_p of a folder that is there" => "(FileUtils.mkdir_p(FOLDER); FileUtils.mkdir_p(Dir.tmpdir); 'kept')", "null" => "(File.write('/dev/null', 'x'); 'kept')",
+    "a pipe of its own" => "IO.pipe.then { |from, to| File.write(\"/proc/self/fd/\#{to.fileno}\", 'kept'); to.close; from.read }", "its own name" => "(File.write('/proc/self/comm', 'shadow'); 'kept')", "mktmpdir" => "Dir.mktmpdir { |dir| File.write(File.join(dir, 'x'), 'kept'); 'kept' }"
   }.freeze
   HEAD = <<~'RUBY'
     %w[pathname stringio fileutils tempfile tmpdir logger pstore yaml yaml/store zlib].each { |name| require name }

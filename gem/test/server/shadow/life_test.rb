@@ -136,7 +136,7 @@ class ShadowLifeTest < ShadowCase
 
   # What a request has put there, too; and no file stays in the folder for temporary files.
   def test_it_goes_with_the_preloader
-    app = "require 'tmpdir'\nrun ->(env) { File.write(File.join(Dir.tmpdir, 'export'), 'x'); [200, {}, [Dir.tmpdir]] }"
+    app = "require 'tmpdir'\nrun ->(env) { File.write(File.join(Dir.tmpdir, 'export'), 'x'); [200, {}, [[Dir.tmpdir, ENV['TMPDIR']].uniq.join(' ')]] }"
     in_tmpdir do |tmpdir|
       with_shadow(app, env: { "TMPDIR" => tmpdir }) do |shadow, _, front|
         own = shadow.get("/")["text"]

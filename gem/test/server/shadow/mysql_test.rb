@@ -7,12 +7,17 @@ require "paceline/server/shadow/write_notes"
 class ShadowMySQLTest < ShadowCase
   LIBRARIES = <<~RUBY
     class Trilogy
+      attr_reader :outside
+      def initialize = @outside = defined?(Paceline::Server::Shadow::Confinement) && Paceline::Server::Shadow::Confinement.outside?
       def query(sql) = "sent \#{sql}"
     end
     module Mysql2
       class Error < StandardError; end
       class Client
-        attr_writer :automatic_close
+        attr_accessor :automatic_close
+        attr_reader :outside
+        def initialize = connect
+        private def connect = @outside = defined?(Paceline::Server::Shadow::Confinement) && Paceline::Server::Shadow::Confinement.outside?
         def query(sql, options = {}) = "sent \#{sql} \#{options[:as]}".strip
         def prepare(sql) = "prepared \#{sql}"
       end
@@ -37,7 +42,7 @@ class ShadowMySQLTest < ShadowCase
     reads = ["SELECT 1", "/* app */ (select 1)", "-- app\\nSHOW TABLES", "SET NAMES utf8mb4", "SET @@SESSION.wait_timeout = 9", "WITH a AS (SELECT 1) SELECT * FROM a", "BEGIN", "ROLLBACK", "START TRANSACTION READ ONLY", "SELECT 'FOR UPDATE; DELETE', `a;b` FROM t;",
              "SELECT /*+ MAX_EXECUTION_TIME(9) */ 'it\\\\'s'", "# app\\nSELECT 1"]
     codes = reads.to_h { |sql| ["Mysql2::Client.new.query(\"#{sql}\")", "sent #{sql.gsub("\\n", "\n").gsub("\\\\", "\\")}"] }
-    more = { "Mysql2::Client.new.query('SELECT 1', as: :array)" => "sent SELECT 1 array", "Mysql2::Client.new.prepare('SELECT 1')" => "prepared SELECT 1", "Trilogy.new.query('SELECT 1')" => "sent SELECT 1" }
+    more = { "Mysql2::Client.new.query('SELECT 1', as: :array)" => "sent SELECT 1 array", "Mysql2::Client.new.prepare('SELECT 1')" => "prepared SELECT 1", "Trilogy.new.query('SELECT 1')" => "sent SELECT 1", "Trilogy.new.query(\"SELECT a\\xff\").bytesize" => "14" }
     answers(codes.merge(more)) { |code, expected, result| assert_equal [expected, nil], result.values_at("text", "write"), code }
   end
 
@@ -56,12 +61,18 @@ class ShadowMySQLTest < ShadowCase
     end
   end
 
+  # The kernel would let them connect to nothing.
+  def test_connections_are_opened_outside
+    answers("Mysql2::Client.new.outside" => "true", "Trilogy.new.outside" => "true") { |code, expected, result| assert_equal expected, result["text"], code }
+  end
+
   # Its answers would get mixed with those to the process that has opened it.
   def test_a_connection_from_before_the_fork_is_not_used
     message = "Mysql2::Error: this connection was opened before the shadow was forked"
     answers("BEFORE.query('SELECT 1')" => message, "BEFORE.prepare('SELECT 1')" => message) do |code, expected, result|
       assert_equal [expected, nil], result.values_at("text", "write"), code
     end
+    answers("BEFORE.automatic_close.inspect" => "false") { |_, expected, result| assert_equal expected, result["text"], "no good-bye for the preloader" }
   end
 
   def test_no_value_is_told_where_a_quote_may_be_escaped

@@ -228,6 +228,51 @@ class ShadowPatchesTest < ShopCase
     assert_equal [nil, 1, [5, 4, 4]], [none, names, counts]
   end
 
+  # One query for all of them needs neither the relations of the others nor their SQL: what is built for a list of five is what is built for one.
+  def test_free_sql_builds_no_relations_for_what_is_kept
+    none, answers, later, single = in_shop(<<~'RUBY')
+      built = Hash.new(0)
+      count = ->(target, method) do
+        target.prepend(Module.new { define_method(method) { |*arguments, &block| built[method] += 1; super(*arguments, &block) } })
+      end
+      count.call(Arel::SelectManager, :initialize)
+      count.call(ActiveRecord::PredicateBuilder, :build_from_hash)
+      Note.belongs_to :beer
+      Beer.has_many :notes
+      Beer.scope :called, ->(name) { where(name: name) }
+      ask = lambda do |limit|
+        Beer.order(:id).limit(limit).map do |beer|
+          [beer.notes.count, beer.notes.exists?, beer.notes.where(text: "good").sum(:beer_id), Note.where(beer_id: beer.id).pluck(:text), Brewery.find(beer.brewery_id).name,
+           Note.find_by(beer_id: beer.id)&.text, Beer.called(beer.name).first.name, Note.where(beer: beer).map(&:id), beer.notes.where(text: "good").to_a.map { |note| note.beer.equal?(beer) }]
+        end
+      end
+      ask.call(1)
+      shapes = queries { built.clear; ask.call(1) }.map { |sql| Paceline::Server::Shadow::Evidence::SqlShape.of(sql, "SQLite") }
+      single = built.dup
+      none = patch("free_sql", "shapes" => shapes.drop(1))
+      answers = 3.times.map { shadow.begin_replay("/x"); built.clear; ask.call(5) }
+      [none, answers, built, single]
+    RUBY
+    assert_equal [nil, 1, [1, true, 1, ["good"], "Brewery 0", "good", "Beer 0", [2], [true]]], [none, answers.uniq.size, answers.last.first]
+    assert_equal 5, answers.last.size
+    single.each { |method, times| assert_operator later.fetch(method, 0), :<=, times, method }
+  end
+
+  # What the application changes, or asks for within a scope or with another relation, is its own.
+  def test_free_sql_leaves_relations_that_are_not_determined_by_their_calls
+    none, answers = in_shop(<<~'RUBY')
+      shapes = ["SELECT COUNT(*) FROM \"beers\" WHERE \"beers\".\"style\" = ?", "SELECT \"beers\".\"name\" FROM \"beers\" WHERE \"beers\".\"style\" = ?"]
+      none = patch("free_sql", "shapes" => shapes)
+      ask = lambda do |style|
+        names = Beer.where(style: style).pluck(:name)
+        [Beer.where(style: style).count, Beer.where(id: 1).scoping { Beer.where(style: style).count }, Beer.where(style: style).merge(Beer.where(id: 1)).count,
+         Beer.where(style: style).tap { |beers| beers.where!(id: 1) }.count, names.size, names.each { |name| name << "!" }.first, names.clear]
+      end
+      [none, 3.times.map { shadow.begin_replay("/x"); ["style 0", "style 1"].map(&ask) }]
+    RUBY
+    assert_equal [nil, [[[4, 1, 1, 1, 4, "Beer 0!", []], [4, 0, 0, 0, 4, "Beer 1!", []]]]], [none, answers.uniq]
+  end
+
   # An index makes each query of a shape quicker, and not only the repeated ones.
   def test_free_sql_of_all_that_have_a_shape
     none, counts = in_shop(<<~'RUBY')
@@ -236,6 +281,44 @@ class ShadowPatchesTest < ShopCase
       [none, 3.times.map { shadow.begin_replay("/x"); queries { ask.call }.size }]
     RUBY
     assert_equal [nil, [3, 1, 1]], [none, counts]
+  end
+
+  # The third replay gets what the second one got, and the application may change it. Elsewhere the method is called.
+  def test_free_line
+    none, answers, elsewhere, slept = in_shop(<<~'RUBY')
+      list = File.join(ROOT, "db/list.yml")
+      File.write(File.join(ROOT, "app/reader.rb"), "module Reader\n  def self.read(path)\n    sleep 0; YAML.load_file(path)\n  end\nend\n")
+      require File.join(ROOT, "app/reader.rb")
+      none = patch("free_line", "at" => "app/reader.rb:3", "method" => "load_file")
+      answers = 4.times.map do |number|
+        File.write(list, "- #{number}\n- x\n")
+        shadow.begin_replay("/x")
+        [Reader.read(list) << "more", Reader.read(list)]
+      end
+      elsewhere = YAML.load_file(list)
+      # A method in C, which is private.
+      Paceline::Server::Shadow::Patches.apply("free_line", { "at" => "app/reader.rb:3", "method" => "sleep" }, shadow)
+      slept = []
+      Kernel.prepend(Module.new { define_method(:sleep) { |*time| slept << time; super(*time) } })
+      4.times { shadow.begin_replay("/y"); Reader.read(list) }
+      [none, answers, elsewhere, slept.size]
+    RUBY
+    assert_nil none
+    assert_equal [0, 1, 1, 1].map { |number| [[number, "x", "more"], [number, "x"]] }, answers
+    assert_equal [3, "x"], elsewhere
+    assert_equal 2, slept
+  end
+
+  def test_free_line_that_does_not_call
+    result = in_shop(<<~'RUBY')
+      [patch("free_line", "at" => "app/reader.rb:3"), patch("free_line", "at" => "app/shop.rb:1", "method" => "load_file"), shadow.begin_replay("/x"),
+       begin
+         shadow.begin_replay("/x")
+       rescue Paceline::Server::Shadow::Patches::Inapplicable => e
+         e.message
+       end]
+    RUBY
+    assert_equal ["no line and no method are named", nil, true, "app/shop.rb:1 does not call load_file"], result
   end
 
   def test_free_view
@@ -249,14 +332,26 @@ class ShadowPatchesTest < ShopCase
     assert_includes views, "app/views/beers/index.html.erb"
   end
 
-  def test_free_middleware
-    before, none, after, slow = in_shop(<<~'RUBY')
-      slow = -> { shadow.app.call(env("/twice"))[1].key?("X-Slow") }
-      before = [slow.call, get("/twice")]
-      none = patch("free_middleware", "middleware" => "SlowThing")
-      [before, none, [slow.call, get("/twice")], evidence("/twice")[:middleware].map { |one| one[:name] }]
+  def test_free_records
+    none, first, later, queries = in_shop(<<~'RUBY')
+      at = evidence("/counted")[:records].first[:at]
+      none = patch("free_records", "model" => "Beer", "at" => at)
+      first, later = replay("/counted"), replay("/counted")
+      [none, first, later, (shadow.begin_replay("/counted"); observe("/counted")[:sql].size)]
     RUBY
-    assert_equal [[true, [200, "Beer 0", 1]], nil, [false, [200, "Beer 0", 1]]], [before, none, after]
+    assert_equal [nil, [200, "200", 1], first, 0], [none, first, later, queries]
+  end
+
+  # The application may need what it puts into the environment.
+  def test_free_middleware
+    before, none, first, after, slow = in_shop(<<~'RUBY')
+      slow = -> { (e = env("/twice")) && [shadow.app.call(e)[1].key?("X-Slow"), e["shop.pace"]] }
+      before = slow.call
+      none = patch("free_middleware", "middleware" => "SlowThing")
+      first, after = Array.new(2) { shadow.begin_replay("/twice") && slow.call }
+      [before, none, first, [after, get("/twice")], evidence("/twice")[:middleware].map { |one| one[:name] }]
+    RUBY
+    assert_equal [[true, "slow"], nil, [true, "slow"], [[false, "slow"], [200, "Beer 0", 1]]], [before, none, first, after]
     assert_includes slow, "ActionDispatch::Executor"
   end
 

@@ -20,22 +20,55 @@ class ShadowProfileTest < ShadowCase
       `sleep 0.1`
     end
 
+    def loaded
+      load "#{__dir__}/rates.rb"
+      Rates.of(7)
+    end
+
+    LIST = Array.new(100_000) { |n| "beer #{n}" }
+
+    def copied
+      Marshal.load(Marshal.dump(LIST))
+    end
+
+    def one_half
+      m = 0
+      m += 1 while m < 25_000
+      m
+    end
+
+    def other_half
+      m = 0
+      m += 1 until m >= 25_000
+      m
+    end
+
+    def churn
+      text = +""
+      2000.times do |n|
+        text += "beer number #{n} of the brewery in the north, in bottles and in barrels"
+      end
+      text.size
+    end
+
     def count
       n = 0
       n += 1 while n < 3_000_000
       n
     end
   RUBY
-  ROUTES = { "/parse" => "settings.size", "/sleep" => "slowly && 1", "/program" => "program", "/own" => "count" }.freeze
+  ROUTES = { "/parse" => "settings.size", "/sleep" => "slowly && 1", "/program" => "program", "/own" => "count", "/churn" => "churn",
+             "/loaded" => "loaded", "/copied" => "copied.size", "/short" => "one_half + other_half" }.freeze
 
   def line(text) = "config.ru:#{APP.lines.index { |one| one.include?(text) } + 1}"
 
-  # The profile of three replays, as one.
-  def profiled(path)
-    files = { "config.ru" => APP + routes(ROUTES), "prices.yml" => Array.new(3000) { |n| "beer#{n}: #{n}\n" }.join }
+  # The profile of some replays, as one.
+  def profiled(path, replays: 3)
+    files = { "config.ru" => APP + routes(ROUTES), "prices.yml" => Array.new(3000) { |n| "beer#{n}: #{n}\n" }.join,
+              "rates.rb" => "module Rates\n#{Array.new(9000) { |n| "  def self.rate_#{n} = #{n}\n" }.join}  def self.of(number) = rate_7 + number\nend\n" }
     with_shadow(files) do |shadow|
       shadow.get(path)
-      profiles = Array.new(3) { shadow.get(path, profile: true) }
+      profiles = Array.new(replays) { shadow.get(path, profile: true) }
       assert_equal shadow.get(path)["text"], profiles.last["text"]
       lines = profiles.flat_map { |one| one["profile"]["lines"] }
       yield lines, profiles.sum { |one| one["profile"]["total_us"] }
@@ -61,9 +94,9 @@ class ShadowProfileTest < ShadowCase
     assert_most("/parse", "YAML.load_file", /load_file \(psych\)\z/, 0.5)
   end
 
-  # Three replays of 100 ms, but for what passes after the last reading of each.
+  # Three replays of 100 ms.
   def test_the_line_that_waits
-    assert_operator assert_most("/sleep", "sleep 0.1", /sleep\z/, 0.5), :>, 200_000
+    assert_operator assert_most("/sleep", "sleep 0.1", /sleep\z/, 0.5), :>, 290_000
   end
 
   # A guard stands before the method.
@@ -74,6 +107,31 @@ class ShadowProfileTest < ShadowCase
   # It calls what Ruby has built in, or nothing.
   def test_the_line_that_computes
     assert_most("/own", "while n <", //, 0.5)
+  end
+
+  # Ruby hears the signal at the end of the block.
+  def test_the_line_within_a_block
+    assert_most("/churn", "text +=", //, 0.5)
+  end
+
+  # What the file does that is loaded is no work of its own lines.
+  def test_the_line_that_loads_code
+    assert_most("/loaded", "load ", /load\z/, 0.5)
+  end
+
+  def test_the_line_that_copies
+    profiled("/copied") do |lines, total|
+      copies = lines.select { |one| one["at"] == line("Marshal.load(") && ["dump", "load (marshal)"].include?(one["call"].delete_prefix("Marshal.")) }
+      assert_operator copies.sum { |one| one["us"] }, :>, total * 0.5, lines.inspect
+    end
+  end
+
+  # A request that ends before the kernel's next tick has one reading or none: over many replays each of its lines is found.
+  def test_the_lines_of_a_short_request
+    profiled("/short", replays: 400) do |lines, total|
+      parts = ["while m", "until m"].map { |text| lines.select { |one| one["at"] == line(text) }.sum { |one| one["us"] }.fdiv(total) }
+      parts.each { |part| assert_operator part, :>, 0.05, parts.inspect }
+    end
   end
 
   # What handled the signal before handles it again.

@@ -163,9 +163,34 @@ class ShadowReplayTest < ShadowCase
     end
   end
 
+  # Sinatra answers /page as a middleware, and passes all else on.
+  def test_the_framework_that_has_answered_is_told
+    app = "require 'sinatra/base'\nclass Shop < Sinatra::Base\n  set :environment, :production\n  get('/page') { 'of Sinatra' }\nend\nuse Shop\n#{routes("/other" => "1")}"
+    with_shadow({ "config.ru" => app }) do |shadow|
+      answers = %w[/page /other].map { |path| shadow.get(path, observe: true).then { |one| [one["text"], one["evidence"]["framework"]] } }
+      assert_equal [["of Sinatra", "sinatra"], %w[1 rack]], answers
+    end
+  end
+
+  # As that of a redirect of Rails 6.1.
+  def test_a_body_whose_to_ary_is_nil
+    app = "class Body\n  def to_ary = nil\n  def each = yield('moved')\nend\nrun ->(_env) { [302, { 'location' => '/login' }, Body.new] }\n"
+    with_shadow({ "config.ru" => app }) do |shadow|
+      assert_equal [302, "moved", nil], shadow.get("/account").values_at("status", "text", "error")
+    end
+  end
+
+  # What a library raises is no line of the application's.
+  def test_exceptions_are_counted_by_their_lines
+    body = "  30.times do\n    Integer('n/a')\n  rescue ArgumentError\n    0\n  end\n  30.times { JSON.parse('[') rescue 0 }\n"
+    with_shadow({ "config.ru" => "require 'json'\ndef answer\n#{body}end\n#{routes("/rescued" => "answer")}" }) do |shadow|
+      assert_equal [{ "at" => "config.ru:4", "count" => 30 }], shadow.get("/rescued", observe: true)["evidence"]["raised"]
+    end
+  end
+
   def test_observing
     evidence = get("/garbage", observe: true)["evidence"]
-    assert_equal %w[cache gc json log mail middleware outbound pstore session sql views xml xml_mini], evidence.keys.sort
+    assert_equal %w[cache framework gc json log mail middleware outbound pstore raised records session sql views xml xml_mini], evidence.keys.sort
     assert_nil get("/garbage")["evidence"]
   end
 

@@ -19,7 +19,8 @@ class ShadowSignalsTest < ShadowCase
   end
 
   def test_others_get_none
-    codes = { "/other" => "Process.kill(:CONT, OTHER)", "/several" => "Process.kill('CONT', Process.pid, OTHER)", "/group" => "Process.kill(:CONT, 0)", "/groups" => "Process.kill('-CONT', Process.getpgrp)" }
+    codes = { "/other" => "Process.kill(:CONT, OTHER)", "/several" => "Process.kill('CONT', Process.pid, OTHER)", "/group" => "Process.kill(:CONT, 0)", "/groups" => "Process.kill('-CONT', Process.getpgrp)",
+              "/own group" => "Process.kill('-CONT', Process.pid)", "/negative" => "Process.kill(:CONT, -Process.getpgrp)" }
     with_codes(codes) do |path, result|
       assert_equal ["Errno::EPERM", "signal"], [result["text"], result.dig("write", "kind")], path
       assert_match(/\Athe signal -?CONT to another process\z/, result["write"]["what"], path)

@@ -31,11 +31,18 @@ class ShadowSocketsTest < ShadowCase
       sockaddr = "Socket.sockaddr_in(#{port}, '127.0.0.1')"
       codes = { "/tcp" => "TCPSocket.new('127.0.0.1', #{port})", "/open" => "TCPSocket.open('127.0.0.1', #{port}) { |socket| socket.write('secret') }", "/socket" => "Socket.tcp('127.0.0.1', #{port})",
                 "/address" => "Addrinfo.tcp('127.0.0.1', #{port}).connect", "/kernel" => "Socket.new(:INET, :STREAM).connect(#{sockaddr})", "/nonblock" => "Socket.new(:INET, :STREAM).connect_nonblock(#{sockaddr})",
-                "/tls" => "OpenSSL::SSL::SSLSocket.open('127.0.0.1', #{port})" }
+                "/first data" => "Socket.new(:INET, :STREAM).send('x', 0x20000000, #{sockaddr})", "/message" => "Socket.new(:INET, :STREAM).sendmsg('x', 0x20000000, #{sockaddr})",
+                "/message at once" => "Socket.new(:INET, :STREAM).sendmsg_nonblock('x', 0x20000000, #{sockaddr})", "/tls" => "OpenSSL::SSL::SSLSocket.open('127.0.0.1', #{port})" }
       with_codes(codes, "require 'openssl'\n") do |shadow|
         assert_refused(shadow, codes.transform_values { "a connection to 127.0.0.1:#{port} without Net::HTTP" })
       end
     end
+  end
+
+  # A name whose answer is too long for a datagram is asked for so, whether or not somebody listens there.
+  def test_names_are_asked_for
+    codes = { "/name" => "TCPSocket.new('127.0.0.1', 53)", "/address" => "Socket.new(:INET, :STREAM).connect(Socket.sockaddr_in(53, '127.0.0.1'))" }
+    with_codes(codes) { |shadow| codes.each_key { |path| assert_nil shadow.get(path)["write"], path } }
   end
 
   def test_unix_sockets

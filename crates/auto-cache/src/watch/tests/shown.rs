@@ -29,6 +29,30 @@ fn a_page_has_an_end() {
 }
 
 #[test]
+fn a_page_that_looked_at_the_clock_is_shown_until_that_says_something_else() {
+    let until = |time: u64| [beer("i1"), fields(&["W", "a.rb:1", &time.to_string()])].concat();
+    let mut site = Site::proven(&until(TIME + 5), "Pils");
+    assert_eq!(site.shown_at(TIME + 4).as_deref(), Some("Pils"));
+    assert_eq!(site.shown_at(TIME + 5), None);
+    let earlier = [until(TIME + 5), until(TIME + 3), until(TIME + 7)].concat();
+    site.answer(&earlier, "Pils");
+    assert_eq!((site.shown_at(TIME + 2).as_deref(), site.shown_at(TIME + 3)), (Some("Pils"), None));
+    site.time = TIME + 3;
+    assert_eq!(site.answer_since(site.moment, &until(TIME + 9), "Bock"), None, "no difference: it is later");
+    assert_eq!(site.shown_at(TIME + 8).as_deref(), Some("Bock"));
+    assert!(site.answer_since(site.moment, &until(TIME + 9), "Pils").is_some(), "before its time it is one");
+}
+
+#[test]
+fn a_page_whose_time_is_over_is_not_kept() {
+    let until = |time: u64| [beer("i1"), fields(&["W", "a.rb:1", &time.to_string()])].concat();
+    let mut site = Site::proven(&beer("i1"), "Pils");
+    site.answer(&until(TIME), "Pils");
+    assert_eq!((site.shown(), site.watch.size().0), (None, 0));
+    assert_eq!(site.route().life.stage(Mode::Serve), Stage::Serving);
+}
+
+#[test]
 fn a_difference_turns_the_route_off() {
     let mut site = Site::proven(&beer("i1"), "Pils");
     let alarm = site.answer_since(site.moment, &beer("i1"), "Bock").unwrap();

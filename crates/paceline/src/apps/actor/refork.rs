@@ -2,7 +2,9 @@
 //! which then becomes ready and takes over as any other. It never judges whether a fork does harm: the worker does.
 
 use std::{
+    io,
     os::{fd::OwnedFd, unix::net::UnixStream},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -14,6 +16,7 @@ use crate::{
         startable_app::StartableApp,
         worker_process::{Worker, WorkerStage},
     },
+    config::SiteConfig,
     observe::log::Name,
     origins::workers::{
         dispatch::queue::{Tally, WorkerId},
@@ -203,7 +206,7 @@ impl Actor {
         self.next_generation += 1;
         let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, Duration::ZERO);
-        let found = StartableApp::in_release(&site, &release).map_err(std::io::Error::other);
+        let found = look(&site, release).await;
         report.done(Step::Found, began.elapsed());
         report.read_as = Some(run_as.clone());
         let begun = found.and_then(|found| {
@@ -245,4 +248,11 @@ impl Actor {
             self.refork = Refork::Over;
         }
     }
+}
+
+/// What the release is, looked at away from the event loop: the files are the application's.
+async fn look(site: &SiteConfig, release: PathBuf) -> io::Result<StartableApp> {
+    let site = site.clone();
+    let looked = tokio::task::spawn_blocking(move || StartableApp::in_release(&site, &release));
+    looked.await?.map_err(io::Error::other)
 }

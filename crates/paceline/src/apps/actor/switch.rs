@@ -68,9 +68,10 @@ impl Actor {
         }
         // Only now nothing more is given to the old one.
         let outcome = Outcome::Serves { generation: number, text };
-        match reforked {
-            true => self.attempts.end(&outcome),
-            false => self.renew_pages(outcome),
+        if reforked {
+            self.attempts.end(&outcome);
+        } else {
+            self.renew_pages(outcome);
         }
         self.drain_surplus().await;
         self.once_more().await;

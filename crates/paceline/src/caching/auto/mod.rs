@@ -12,6 +12,7 @@ mod file_marks;
 mod journal;
 #[cfg(test)]
 mod model;
+mod observed;
 mod observing;
 mod off_routes;
 mod prepared;
@@ -35,19 +36,17 @@ use std::{
 
 pub use ::auto_cache::watch::{Mode, Policy};
 use ::auto_cache::{
-    keys::Name,
     watch::{Alarm, Answer, Cut, OtherAnswer, PageRequest, SetCookie, Watch},
     wire,
 };
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, Semaphore};
 
 use self::{
     file_marks::{AskedFiles, FileMarks},
+    observed::Observed,
     off_routes::OffRoutes,
     proven_routes::ProvenRoutes,
-    request_parts::RequestParts,
     samples::Samples,
     sqlite_files::SqliteFiles,
     trust::Trust,
@@ -62,7 +61,6 @@ pub use self::{
 pub use crate::caching::code::Load;
 use crate::{
     caching::code,
-    exchange::RecordSlot,
     support::{account_share::AccountShare, clock, site_files::SiteFiles},
 };
 use unix_user::RunAs;
@@ -142,49 +140,6 @@ pub struct AutoCache {
 
 /// Answers that wait to be looked at.
 pub type Answers = mpsc::UnboundedReceiver<Observed>;
-
-/// An answer that has been sent.
-pub struct Observed {
-    url: String,
-    /// None: 200.
-    status: Option<u16>,
-    /// Its request may be answered with a page.
-    is_for_pages: bool,
-    route: String,
-    began: u64,
-    ended: u64,
-    asked: RequestParts,
-    record: RecordSlot,
-    refused: Option<String>,
-    cookies: Vec<OwnCookie>,
-    head: Vec<u8>,
-    etag: Option<String>,
-    vary: Vec<Name>,
-    visitor: u64,
-    nonce: Option<String>,
-    body: Vec<Bytes>,
-    /// Bytes that count as waiting.
-    size: usize,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct OwnCookie {
-    name: String,
-    value: Vec<u8>,
-    until: Option<u64>,
-}
-
-impl Observed {
-    fn measured(&self) -> usize {
-        let record = self.record.lock().as_ref().map_or(0, Bytes::len);
-        self.body.iter().map(Bytes::len).sum::<usize>() + record + 1024
-    }
-
-    /// The record may still come: a body of known length ends for its client before the frames after it are read.
-    fn is_incomplete(&self) -> bool {
-        self.record.lock().is_none() && Arc::strong_count(&self.record) > 1
-    }
-}
 
 impl AutoCache {
     pub fn new(setup: Setup) -> (Arc<AutoCache>, Answers) {
@@ -329,7 +284,7 @@ impl AutoCache {
             body: &whole,
         };
         // The long part of it is done without the lock, for which hits wait.
-        let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Cut::of(&answer, made));
+        let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Ok(Cut::of(&answer, made)?));
         let is_refused = cut.is_err() && observed.is_for_pages;
         let (alarm, newly_proven) = self.change(|watch| {
             let alarm = watch.compare(&answer, &view, cut);

@@ -184,6 +184,7 @@ mod tests {
             prepared: Default::default(),
             kept: 1,
             at: 0,
+            good_until: None,
         });
         let prepared = Prepared::of(&page);
         assert_eq!(prepared.head.as_ref().unwrap().headers.get("content-type").unwrap(), "text/plain");

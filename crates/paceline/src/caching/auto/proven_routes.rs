@@ -90,7 +90,7 @@ impl ProvenRoutes {
 
 fn write(memory: &Memory, code: &str, routes: &BTreeSet<String>) -> io::Result<()> {
     let text = json!({ "format": FORMAT, "code": code, "routes": routes }).to_string();
-    private_file::replace(&memory.file, text.as_bytes())
+    private_file::replace_or_remove(&memory.file, text.as_bytes())
 }
 
 /// None: there are none of this code.
@@ -110,6 +110,21 @@ fn kept(memory: &Memory) -> Option<(String, BTreeSet<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_route_that_was_wrong_is_not_remembered_by_a_disk_that_is_full() {
+        let folder = std::env::temp_dir().join(format!("paceline-proven-{}", uuid::Uuid::new_v4().simple()));
+        std::fs::create_dir(&folder).unwrap();
+        let file = private_file::on_a_full_disk(&folder);
+        std::fs::write(&file, json!({ "format": FORMAT, "code": "a", "routes": ["GET /a", "GET /b"] }).to_string())
+            .unwrap();
+        let proven = || ProvenRoutes::new(Some(Memory { file: file.clone(), run_as: RunAs::own() }));
+        let mut first = proven();
+        assert_eq!(first.begin("a".into()).len(), 2);
+        assert!(first.remove("GET /a").is_err());
+        assert!(proven().begin("a".into()).is_empty());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn they_belong_to_their_code() {

@@ -85,7 +85,7 @@ impl AutoCache {
             return Err(if unknown.is_empty() { NoPage::Missing } else { NoPage::LookFirst(unknown) });
         };
         let age = hit.page.age(asked.now);
-        let ttl = i64::try_from(policy.max_ttl.saturating_sub(age)).unwrap_or(i64::MAX);
+        let ttl = i64::try_from(hit.page.left(asked.now, policy.max_ttl)).unwrap_or(i64::MAX);
         let mut response = page(&hit, head, age).ok_or(NoPage::Missing)?;
         response.extensions_mut().insert(AutoHit { ttl });
         Ok(response)

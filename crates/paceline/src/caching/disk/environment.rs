@@ -114,9 +114,10 @@ impl Entries {
 }
 
 impl Environment {
-    /// Opens the environment of this folder; without a file it is an empty one. `entries`: those that are in the file.
+    /// Opens the environment of this folder; without a file it is an empty one. `entries`: those that are in the file. `secret`:
+    /// the keys' in an empty one.
     #[allow(unsafe_code)]
-    pub fn open(folder: &Path, size: u64, entries: &Entries) -> Result<Environment, Error> {
+    pub fn open(folder: &Path, size: u64, entries: &Entries, secret: Option<[u64; 2]>) -> Result<Environment, Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(usize::try_from(size).unwrap_or(usize::MAX) / 65_536 * 65_536).max_readers(64);
         // SAFETY: without the sync of its head the file stays whole after a power failure; the last commit may be
@@ -128,15 +129,15 @@ impl Environment {
         let mut txn = env.write_txn()?;
         let all: Database<Bytes, Bytes> = env.create_database(&mut txn, None)?;
         let page = u64::from(all.stat(&txn)?.page_size);
-        let secret = all.get(&txn, SECRET_KEY)?.and_then(|value| sealed(SECRET_KEY, value)).and_then(two_numbers);
-        let is_new = secret.is_none();
+        let found = all.get(&txn, SECRET_KEY)?.and_then(|value| sealed(SECRET_KEY, value)).and_then(two_numbers);
+        let is_new = found.is_none();
         let environment = Environment {
             all,
             size,
             page,
             next: AtomicU64::new(0),
             responses: AtomicU64::new(if is_new { 0 } else { entries.responses }),
-            secret: secret.unwrap_or_else(|| <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair())),
+            secret: found.or(secret).unwrap_or_else(new_secret),
             env: env.clone(),
             files,
         };
@@ -177,10 +178,6 @@ impl Environment {
     /// Bytes that may be in use: LMDB writes anew what it changes, and frees the old pages a commit later.
     pub fn room(&self) -> u64 {
         self.size / 8 * 7
-    }
-
-    pub fn size(&self) -> u64 {
-        self.size
     }
 
     pub fn sync(&self) -> Result<(), Error> {
@@ -395,6 +392,11 @@ impl Drop for Environment {
             std::mem::forget(self.env.clone());
         }
     }
+}
+
+/// A secret of keys.
+pub fn new_secret() -> [u64; 2] {
+    uuid::Uuid::new_v4().as_u64_pair().into()
 }
 
 /// Whether another program cut off a part of the files.

@@ -3,13 +3,14 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
+    io::{self, Write as _},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use rustix::{
     fs::{flock, FlockOperation},
+    io::Errno,
     process::geteuid,
 };
 
@@ -24,6 +25,8 @@ use unix_user::{make_dirs, others_above};
 /// Says whose the folder is.
 const OWNER: &str = "server.lock";
 const DAMAGED: &str = "data.mdb.damaged";
+/// Room for more readers than there are.
+const READERS_BYTES: usize = 16 << 10;
 
 /// Why nothing is kept in a folder. It is said behind the folder's path.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,17 @@ pub enum FolderError {
 #[derive(Debug)]
 pub struct Lock(pub(super) File);
 
+impl Lock {
+    fn is_of(&self, folder: &Path) -> io::Result<bool> {
+        let held = self.0.metadata()?;
+        match fs::symlink_metadata(folder.join(OWNER)) {
+            Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 impl Drop for Lock {
     /// Closing alone would not do while a child that is being started has the same open file, until its exec.
     fn drop(&mut self) {
@@ -57,19 +71,61 @@ impl Drop for Lock {
     }
 }
 
-/// The environment in the folder, and what it is held by.
-pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), FolderError> {
+/// The environment in the folder, and what it is held by. The inner error is one that can pass. `secret`: the keys' in an empty one.
+pub fn open(
+    folder: &Path,
+    size: u64,
+    secret: Option<[u64; 2]>,
+    say: &Say,
+) -> Result<(Result<Environment, heed::Error>, Lock), FolderError> {
     make(folder)?;
     let lock = lock(folder)?;
-    let entries = prepare(folder, size, say)?;
-    match Environment::open(folder, size, &entries) {
-        Ok(environment) => Ok((environment, lock)),
+    let entries = match prepare(folder, size, say).map_err(heed::Error::Io) {
+        Ok(entries) => entries,
+        Err(error) if can_pass(&error) => return Ok((Err(error), lock)),
+        Err(error) => return Err(error.into()),
+    };
+    match Environment::open(folder, size, &entries, secret) {
+        Err(error) if can_pass(&error) => Ok((Err(error), lock)),
         Err(error) if folder.join(FILE).exists() => {
             set_aside(folder, &error.to_string(), say)?;
-            Ok((Environment::open(folder, size, &Entries::default())?, lock))
+            make_readers(folder)?;
+            Ok((Ok(Environment::open(folder, size, &Entries::default(), secret)?), lock))
         }
-        Err(error) => Err(error.into()),
+        opened => Ok((Ok(opened?), lock)),
     }
+}
+
+/// An empty environment in the place of one that was given up. Meanwhile the folder may have become another one.
+pub fn begin_again(folder: &Path, size: u64, secret: [u64; 2], held: &mut Lock) -> Result<Environment, FolderError> {
+    make(folder)?;
+    if !held.is_of(folder)? {
+        *held = lock(folder)?;
+    }
+    remove(folder, FILE)?;
+    make_readers(folder)?;
+    let opened = Environment::open(folder, size, &Entries::default(), Some(secret));
+    if opened.is_err() {
+        let _ = remove(folder, FILE);
+    }
+    Ok(opened?)
+}
+
+/// Whether it may be otherwise a while later.
+pub fn can_pass(error: &heed::Error) -> bool {
+    let passing = [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::IO,
+        Errno::ROFS,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+        Errno::AGAIN,
+        Errno::TIMEDOUT,
+        Errno::STALE,
+    ];
+    matches!(error, heed::Error::Io(why) if Errno::from_io_error(why).is_some_and(|why| passing.contains(&why)))
 }
 
 /// Makes the folder, if it is not there, of mode 0700.
@@ -99,14 +155,14 @@ fn lock(folder: &Path) -> Result<Lock, FolderError> {
     let file = options.create(true).truncate(false).write(true).mode(0o600).open(folder.join(OWNER))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(FolderError::Taken),
+        Err(Errno::WOULDBLOCK) => Err(FolderError::Taken),
         Err(error) => Err(io::Error::from(error).into()),
     }
 }
 
 /// Leaves a file that LMDB can open without harm, or none.
 fn prepare(folder: &Path, size: u64, say: &Say) -> io::Result<Entries> {
-    remove(folder, READERS)?;
+    make_readers(folder)?;
     let file = match File::open(folder.join(FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entries::default()),
@@ -137,9 +193,15 @@ fn prepare(folder: &Path, size: u64, say: &Say) -> io::Result<Entries> {
     Ok(Entries::default())
 }
 
+/// LMDB maps this file and writes what it maps: where the disk had no room for it then, the kernel would end the server.
+fn make_readers(folder: &Path) -> io::Result<()> {
+    remove(folder, READERS)?;
+    let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(folder.join(READERS));
+    made?.write_all(&[0; READERS_BYTES]).inspect_err(|_| drop(remove(folder, READERS)))
+}
+
 /// A damaged file stays for who wants to know; the one before it does not.
 fn set_aside(folder: &Path, damage: &str, say: &Say) -> io::Result<()> {
-    remove(folder, READERS)?;
     fs::rename(folder.join(FILE), folder.join(DAMAGED))?;
     say(format!(
         "The cache on disk is damaged ({damage}): it starts empty; the damaged file is {}",

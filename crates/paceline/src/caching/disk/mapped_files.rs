@@ -95,7 +95,7 @@ pub fn is_shortened(error: &io::Error) -> bool {
 }
 
 /// What the handler knows of a file. It may run at any moment, so an entry is never freed: there are two each time that
-/// a disk cache is opened, which a process does once, or a few times when it is replaced by another.
+/// a disk cache is opened, which a process does once, and again, seldom, when it is replaced by another or begins again.
 struct Entry {
     /// -1: closed.
     descriptor: AtomicI32,

@@ -12,11 +12,12 @@
 //!
 //! It never stops the server, as long as its files are not shortened in the midst of an access (`mapped_files`): what
 //! goes wrong is said in one line, and the server goes on without. A file that could hold what a purge was for is
-//! deleted then, and its room on the disk is given back at once.
+//! deleted then, and its room on the disk is given back at once. Later it begins again with an empty file (`recovery`).
 
 mod environment;
 mod folder;
 mod mapped_files;
+mod recovery;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -29,17 +30,19 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         Arc,
     },
+    time::{Duration, Instant},
 };
 
 use cache::{
     store::{How, Insertion, Key, Moment, Object, Store},
     stored::Entry,
 };
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::sync::{oneshot, Semaphore};
 
 use self::{
     environment::{is_cut_off, Environment, Read, LONGEST_URL},
+    recovery::Recovery,
     writer::give_up,
 };
 use super::Purge;
@@ -59,20 +62,22 @@ pub type Say = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The disk's part of the cache.
 pub struct Disk {
-    environment: Environment,
+    /// None: it was given up. Each reader of the files holds it; the writing thread takes it from all to close and to replace them.
+    environment: RwLock<Option<Environment>>,
     path: PathBuf,
+    /// Bytes that the file may have.
+    size: u64,
+    /// What keys are made with.
+    secret: [u64; 2],
     waiting: Mutex<PendingWrites>,
     wake: Condvar,
     readers: Arc<Semaphore>,
     given_up: AtomicBool,
-    /// Who reads the file holds it; the writing thread takes it from all when the file is of no use any more.
-    access: RwLock<()>,
-    /// The file that was deleted, whose room is to be given back.
-    deleted: Mutex<Option<File>>,
+    recovery: Mutex<Recovery>,
     say: Say,
     counts: Counts,
     /// Held as long as the files are ours.
-    _lock: folder::Lock,
+    lock: Mutex<folder::Lock>,
 }
 
 #[derive(Default)]
@@ -104,8 +109,10 @@ pub struct DiskUsage {
     pub unwritten: u64,
     /// Records that were thrown away since their checksum did not match, so far.
     pub damaged: u64,
-    /// Something went wrong, and it is not used any more.
+    /// Something went wrong, and it is not used.
     pub given_up: bool,
+    /// When it is tried again, if it is.
+    pub again_in: Option<Duration>,
 }
 
 /// What the writing thread has yet to do.
@@ -122,7 +129,15 @@ struct PendingWrites {
     purges: u64,
     /// The purge that drops all since there was too much to follow: until it is done nothing is found.
     anew: Option<u64>,
+    /// The files are to be closed.
+    closing: Option<Closing>,
     ended: bool,
+}
+
+/// Files that were given up.
+struct Closing {
+    /// The one that was deleted.
+    deleted: Option<File>,
 }
 
 enum Job {
@@ -143,35 +158,52 @@ impl Disk {
     /// Opens the files in `folder`, at most `size` bytes. `say` is told, in one line each, of what is worth knowing.
     /// None: there is no disk tier, and `say` was told why.
     pub fn open(folder: &Path, size: u64, say: Say) -> Option<Disk> {
-        let opened = folder::open(folder, size, &say);
-        match opened {
-            Ok((environment, lock)) => Some(Disk {
-                environment,
-                path: folder.join(environment::FILE),
-                waiting: Mutex::new(PendingWrites {
-                    jobs: VecDeque::new(),
-                    bytes: 0,
-                    changing: HashMap::new(),
-                    epochs: vec![0; EPOCHS].into(),
-                    purging: BTreeMap::new(),
-                    purges: 0,
-                    anew: None,
-                    ended: false,
-                }),
-                wake: Condvar::new(),
-                readers: Arc::new(Semaphore::new(MAX_READERS)),
-                given_up: AtomicBool::new(false),
-                access: RwLock::default(),
-                deleted: Mutex::default(),
-                say,
-                counts: Counts::default(),
-                _lock: lock,
-            }),
+        Disk::open_with(folder, size, None, say)
+    }
+
+    /// Opens them for a cache whose keys are made with `secret`, as far as they are not there yet.
+    pub fn open_with(folder: &Path, size: u64, secret: Option<[u64; 2]>, say: Say) -> Option<Disk> {
+        let opened = folder::open(folder, size, secret, &say);
+        let (environment, lock) = match opened {
+            Ok(opened) => opened,
             Err(why) => {
                 say(format!("The cache's disk is off: {}: {why}", folder.display()));
-                None
+                return None;
             }
+        };
+        let (environment, failed) = match environment {
+            Ok(environment) => (Some(environment), None),
+            Err(error) => (None, Some(error)),
+        };
+        let opened = environment.as_ref().map(Environment::secret);
+        let disk = Disk {
+            environment: RwLock::new(environment),
+            path: folder.join(environment::FILE),
+            size,
+            secret: opened.or(secret).unwrap_or_else(environment::new_secret),
+            waiting: Mutex::new(PendingWrites {
+                jobs: VecDeque::new(),
+                bytes: 0,
+                changing: HashMap::new(),
+                epochs: vec![0; EPOCHS].into(),
+                purging: BTreeMap::new(),
+                purges: 0,
+                anew: None,
+                closing: None,
+                ended: false,
+            }),
+            wake: Condvar::new(),
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            given_up: AtomicBool::new(false),
+            recovery: Mutex::default(),
+            say,
+            counts: Counts::default(),
+            lock: Mutex::new(lock),
+        };
+        if let Some(error) = failed {
+            give_up(&disk, &error);
         }
+        Some(disk)
     }
 
     /// Where its files are.
@@ -181,18 +213,18 @@ impl Disk {
 
     /// What keys are made with, so that they are the same as before.
     pub fn secret(&self) -> [u64; 2] {
-        self.environment.secret()
+        self.secret
     }
 
     /// Reads the file's own figures: call it where that may wait.
     pub fn usage(&self) -> DiskUsage {
-        let _access = self.access.read();
-        let given_up = self.given_up.load(Relaxed);
-        let (bytes, responses) = if given_up { (0, 0) } else { self.environment.used() };
+        let files = self.files();
+        let (bytes, responses) = files.as_ref().map_or((0, 0), |files| files.used());
+        let due = self.recovery.lock().due();
         let count = |count: &AtomicU64| count.load(Relaxed);
         DiskUsage {
             bytes,
-            budget: self.environment.size(),
+            budget: self.size,
             responses,
             hits: count(&self.counts.hits),
             misses: count(&self.counts.misses),
@@ -200,8 +232,20 @@ impl Disk {
             evicted: count(&self.counts.evicted),
             unwritten: count(&self.counts.unwritten),
             damaged: count(&self.counts.damaged),
-            given_up,
+            given_up: files.is_none(),
+            again_in: due.map(|due| due.saturating_duration_since(Instant::now())),
         }
+    }
+
+    /// The files, unless they were given up. They stay open for as long as this is held.
+    fn files(&self) -> Option<MappedRwLockReadGuard<'_, Environment>> {
+        let files = RwLockReadGuard::try_map(self.environment.read(), Option::as_ref).ok()?;
+        self.is_on().then_some(files)
+    }
+
+    /// Whether anything is read or written.
+    pub fn is_on(&self) -> bool {
+        !self.given_up.load(Relaxed)
     }
 
     /// A turn for a look: not too many at a time.
@@ -240,10 +284,7 @@ impl Disk {
 
     /// Looks for a key, and puts what is there into memory. It reads from the disk: call it where that may wait.
     pub fn recall(&self, store: &Store<Entry>, key: Key) -> Option<Arc<Entry>> {
-        let _access = self.access.read();
-        if self.given_up.load(Relaxed) {
-            return None;
-        }
+        let files = self.files()?;
         let (epoch, moment) = {
             let waiting = self.waiting();
             if waiting.changing.contains_key(&key) || waiting.anew.is_some() {
@@ -252,7 +293,7 @@ impl Disk {
             let moment = waiting.purging.values().min().copied().unwrap_or_else(|| store.moment());
             (waiting.epoch(key), moment)
         };
-        let kept = match self.environment.read(key) {
+        let kept = match files.read(key) {
             Ok(Read::Found(kept)) => Arc::new(kept),
             Ok(Read::Damaged) => {
                 self.counts.damaged.fetch_add(1, Relaxed);
@@ -270,7 +311,7 @@ impl Disk {
         };
         let waiting = self.waiting();
         let meanwhile = waiting.changing.contains_key(&key) || waiting.epoch(key) != epoch || waiting.anew.is_some();
-        if meanwhile || self.given_up.load(Relaxed) {
+        if meanwhile || !self.is_on() {
             return None;
         }
         let inserted = store.insert_since(key, kept.clone(), moment);
@@ -282,11 +323,8 @@ impl Disk {
 
     /// The origins ("https://host") of which there is something. It reads from the disk: call it where that may wait.
     pub fn origins(&self) -> HashSet<String> {
-        let _access = self.access.read();
-        if self.given_up.load(Relaxed) {
-            return HashSet::new();
-        }
-        self.environment.origins().unwrap_or_else(|error| {
+        let Some(files) = self.files() else { return HashSet::new() };
+        files.origins().unwrap_or_else(|error| {
             if is_cut_off(&error) {
                 give_up(self, &error);
             }

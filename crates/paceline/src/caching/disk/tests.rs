@@ -65,7 +65,7 @@ fn key(number: u64) -> Key {
 /// Does all that waits. The disk's part is not ended by it.
 fn flush(disk: &Disk, store: &Store<Entry>) {
     disk.end();
-    write(disk, store);
+    write(disk, store, &|| ());
     disk.waiting().ended = false;
 }
 
@@ -405,7 +405,7 @@ fn a_damaged_body_is_dropped_and_counted() {
 fn a_closed_folder_is_free_at_once() {
     let folder = Folder::new();
     let (disk, _) = folder.open();
-    let of_a_child = disk._lock.0.try_clone().unwrap();
+    let of_a_child = disk.lock.lock().0.try_clone().unwrap();
     drop(disk);
     folder.open();
     drop(of_a_child);

@@ -18,6 +18,7 @@ use crate::{observe::local_time::local_time, server::control::client::Failed};
 const ADVISE_AFTER: &str = "\
 For each route: how many of its requests a cache could have answered, what its pages read, what they vary by, and how many of the pages
 that the cache would have shown differed from the application's. Of a route that can't be cached: why, and the line that reads it.
+The last lines sum up which lines of the application keep the most pages out, and how many could be hits at most without these.
 With `mode = \"verify\"` or `\"serve\"` also how far the route has come: learning, verifying, ready, serving, or off, and why.
 Needs `[auto_cache]` in paceline.toml.
 Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none.";
@@ -114,10 +115,31 @@ fn advice(answer: &Value) -> String {
                 grouped(number(&site["passed_over"]))
             ));
         }
+        text.push_str(&sum(site));
         text.push_str(&hints(site));
         text.push_str(&next_mode(site));
     }
     text
+}
+
+/// What all routes come to, and would without the lines that keep pages out.
+fn sum(site: &Value) -> String {
+    let total = |key: &str| list(&site["routes"]).map(|route| number(&route[key])).sum::<u64>();
+    let served = total("served");
+    let (gets, hits, refused) = (total("requests") + served, total("hits") + served, total("refused"));
+    let share = |count: u64| count * 100 / gets.max(1);
+    let steps: Vec<String> = list(&site["blockers"])
+        .map(|one| {
+            let (line, count) = (said(one, "line"), number(&one["refused"]));
+            let kept = share((gets - refused.min(gets)) + number(&one["freed"]));
+            format!("without {line} ({} GET{}) up to {kept} %", grouped(count), if count == 1 { "" } else { "s" })
+        })
+        .collect();
+    if steps.is_empty() {
+        return String::new();
+    }
+    let gets = format!("of {} GET{}", grouped(gets), if gets == 1 { "" } else { "s" });
+    format!("{gets} {} % could be hits; {}\n", share(hits), steps.join(", and "))
 }
 
 /// What to do about the reasons that keep pages out, each once.
@@ -273,7 +295,11 @@ fn page(answer: &Value) -> String {
     let time = |value: &Value| local_time(number(value) as f64 / 1000.0, "%H:%M:%S");
     let mut text = format!("{}\n", said(answer, "url"));
     for page in list(&answer["pages"]) {
-        text.push_str(&format!("would be a hit since {}\n", time(&page["at"])));
+        let until = match &page["good_until"] {
+            Value::Null => String::new(),
+            until => format!(", until {} by the clock", time(until)),
+        };
+        text.push_str(&format!("would be a hit since {}{until}\n", time(&page["at"])));
         for reading in list(&page["reads"]) {
             let at = said(reading, "at");
             let at = if at.is_empty() { at } else { format!("   {at}") };
@@ -354,10 +380,24 @@ mod tests {
             "{text}"
         );
         assert!(lines[9].starts_with("Pages of 1 route were always equal: mode = \"verify\""), "{text}");
+        assert!(!text.contains("without"), "{text}");
         assert!(advice(&json!({ "sites": {} })).starts_with("No site is watched"));
         let idle = json!({ "processes": 0, "passed_over": 3, "routes": [] });
         let text = advice(&json!({ "sites": { "shop": idle } }));
         assert!(text.starts_with("No process") && text.contains("3 answers were not looked at"), "{text}");
+    }
+
+    #[test]
+    fn advice_sums_up_which_lines_keep_pages_out() {
+        let mut home = route("GET /", [700, 0, 0, 686]);
+        home["refusals"] = json!([{ "why": "reads Time.now", "at": "app/a.rb:7", "requests": 686 }]);
+        let blockers = json!([
+            { "line": "app/a.rb:7", "refused": 686, "freed": 70 }, { "line": "app/\u{1b}b.rb:1", "refused": 322, "freed": 392 },
+        ]);
+        let site = json!({ "processes": 2, "passed_over": 0, "routes": [home], "blockers": blockers });
+        let text = advice(&json!({ "sites": { "shop": site } }));
+        let line = "of 700 GETs 0 % could be hits; without app/a.rb:7 (686 GETs) up to 12 %, and without app/\u{fffd}b.rb:1 (322 GETs) up to 58 %";
+        assert!(text.lines().any(|own| own == line), "{text}");
     }
 
     #[test]
@@ -391,6 +431,7 @@ mod tests {
             "written": { "by": "UPDATE beers", "at": 0 }, "route": null,
         });
         let text = page(&kept);
+        assert!(!text.contains("until"), "{text}");
         for line in
             ["  reads beers#id   app/models/beer.rb:7", "varies by cookie locale", "dropped last by UPDATE beers"]
         {

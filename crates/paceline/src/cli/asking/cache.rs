@@ -112,7 +112,10 @@ fn table(stats: &Value) -> String {
     if let disk @ Value::Object(_) = &stats["disk"] {
         let (bytes, budget) = (disk["bytes"].as_u64().unwrap_or(0), disk["budget"].as_u64().unwrap_or(0));
         text.push_str(&match disk["given_up"].as_bool() {
-            Some(true) => "on disk: turned off, the log says why\n".into(),
+            Some(true) => match disk["again_in"].as_u64() {
+                Some(seconds) => format!("on disk: off, the log says why; tried again in {}\n", units::age(seconds)),
+                None => "on disk: off until the next start, the log says why\n".into(),
+            },
             _ => format!(
                 "on disk: {} responses in {} of {}, {} hits, {} evicted, {} damaged\n",
                 number(&disk["responses"]),
@@ -237,6 +240,13 @@ Most used
    100  10 bytes  http://shop.test/a
 ";
         assert_eq!(table(&stats), wanted);
+        for (again_in, line) in [
+            (json!(100), "on disk: off, the log says why; tried again in 1 min 40 s\n"),
+            (Value::Null, "on disk: off until the next start, the log says why\n"),
+        ] {
+            let stats = json!({ "bytes": 0, "budget": 1, "disk": { "given_up": true, "again_in": again_in } });
+            assert!(table(&stats).contains(line), "{}", table(&stats));
+        }
         assert_eq!(
             purged(&json!({ "purged": 1 })) + &purged(&json!({ "purged": 0 })),
             "1 response purged\n0 responses purged\n"

@@ -87,11 +87,11 @@ pub fn run_restart(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Fai
             wish["requests"] = json!(requests);
         }
     }
-    begun(server, matches, ("/restart", "restart started"), &wish)
+    begun(server, matches, "/restart", "restart started", &wish)
 }
 
 pub fn run_rollback(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    begun(server, matches, ("/rollback", "rollback started"), &of_site(matches))
+    begun(server, matches, "/rollback", "rollback started", &of_site(matches))
 }
 
 fn of_site(matches: &ArgMatches) -> Value {
@@ -106,7 +106,7 @@ fn percent(text: &str) -> Result<f64, Expected> {
     number.filter(|number| (0.1..=90.0).contains(number)).ok_or(Expected("a share from 0.1% to 90%, like 5%"))
 }
 
-fn begun(server: &Asker, matches: &ArgMatches, (target, word): (&str, &str), wish: &Value) -> Result<ExitCode, Failed> {
+fn begun(server: &Asker, matches: &ArgMatches, target: &str, word: &str, wish: &Value) -> Result<ExitCode, Failed> {
     let answer = server.ask("POST", target, Some(wish))?;
     let attempts = attempts(&answer);
     if !matches.get_flag("wait") {

@@ -49,17 +49,17 @@ pub fn eligible(response: &Response<ResponseBody>, min: u64) -> bool {
     let is_ours = !matches!(response.body(), ResponseBody::Hijacked(_) | ResponseBody::Empty);
     has_content
         && is_ours
+        && length(response).is_none_or(|length| length >= min)
         && !headers.contains_key(header::CONTENT_ENCODING)
         && !headers.contains_key(header::CONTENT_RANGE)
         && !DIGESTS.iter().any(|name| headers.contains_key(name))
         && is_compressible(headers)
-        && length(response).is_none_or(|length| length >= min)
         && !forbids_transforming(headers)
 }
 
 fn length(response: &Response<ResponseBody>) -> Option<u64> {
-    let said = response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    response.body().size_hint().exact().or(said)
+    let said = || response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    response.body().size_hint().exact().or_else(said)
 }
 
 fn is_compressible(headers: &HeaderMap) -> bool {

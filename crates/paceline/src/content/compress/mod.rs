@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::fields::tokens;
-use http::{header, HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 pub use body::CompressedBody;
 pub use eligible::DIGESTS;
@@ -43,14 +43,6 @@ pub struct Settings {
     pub min: u64,
 }
 
-/// What of the request decides; taken before the request is given away.
-#[derive(Debug)]
-pub struct CompressionRequest {
-    accepted: AcceptEncoding,
-    method: Method,
-    conditions: HeaderMap,
-}
-
 /// Where what was made of a body is kept, for those who want the same.
 pub trait CodedBodyStore: Send + Sync {
     fn recall(&self, coding: ContentCoding) -> Option<Bytes>;
@@ -73,35 +65,24 @@ enum CodedSource {
 /// Bodies up to this are compressed in one go, so that their length is known. (Others would hold up the event loop.)
 const AT_ONCE: usize = 32 << 10;
 
-impl CompressionRequest {
-    pub fn of(method: &Method, headers: &HeaderMap) -> CompressionRequest {
-        let conditions =
-            headers.get_all(header::IF_NONE_MATCH).iter().map(|line| (header::IF_NONE_MATCH, line.clone())).collect();
-        CompressionRequest { accepted: AcceptEncoding::from_headers(headers), method: method.clone(), conditions }
-    }
-
-    /// None: the client wants the body as it is.
-    fn coding(&self) -> Option<ContentCoding> {
-        self.accepted.choose(ContentCoding::ALL.into_iter().zip(0..).map(|(coding, rank)| (coding, rank, coding)))
-    }
+/// None: the client wants the body as it is.
+fn coding(request: &Parts) -> Option<ContentCoding> {
+    let accepted = AcceptEncoding::from_headers(&request.headers);
+    accepted.choose(ContentCoding::ALL.into_iter().zip(0..).map(|(coding, rank)| (coding, rank, coding)))
 }
 
 /// The response as the client gets it.
-pub fn response(
-    asked: &CompressionRequest,
-    settings: Settings,
-    response: Response<ResponseBody>,
-) -> Response<ResponseBody> {
+pub fn response(request: &Parts, settings: Settings, response: Response<ResponseBody>) -> Response<ResponseBody> {
     if response.status() == StatusCode::NOT_MODIFIED {
-        return not_modified(asked, response);
+        return not_modified(request, response);
     }
-    if asked.method == Method::HEAD || !eligible::eligible(&response, settings.min) {
+    if request.method == Method::HEAD || !eligible::eligible(&response, settings.min) {
         return response;
     }
     let (mut head, body) = response.into_parts();
     // Whoever stores it has to know that another client gets other bytes (RFC 9110 section 12.5.5).
     vary(&mut head.headers);
-    let Some(coding) = asked.coding() else { return Response::from_parts(head, body) };
+    let Some(coding) = coding(request) else { return Response::from_parts(head, body) };
     let memo = head.extensions.remove::<Memo>();
     // An encoder has hundreds of kilobytes, which take longer to make than a hit takes to answer.
     let source = match memo.as_ref().and_then(|memo| memo.0.recall(coding)) {
@@ -118,8 +99,9 @@ pub fn response(
     if weaken(&mut head.headers) && head.status == StatusCode::OK {
         // The app has compared its own tag, and may take the weak one that the client sent back for another.
         let validators = Validators::from_headers(&head.headers);
-        let unchanged = conditional::evaluate(&asked.method, &asked.conditions, &validators);
-        if asked.method == Method::GET && unchanged == Precondition::NotModified {
+        let is_unchanged =
+            || conditional::revalidate(&request.method, &request.headers, &validators) == Precondition::NotModified;
+        if request.method == Method::GET && request.headers.contains_key(header::IF_NONE_MATCH) && is_unchanged() {
             head.status = StatusCode::NOT_MODIFIED;
             head.headers.remove(header::CONTENT_TYPE);
             head.headers.remove(header::CONTENT_ENCODING);
@@ -172,13 +154,13 @@ fn make_ahead(memo: &Memo, bytes: &Bytes, coding: ContentCoding, effort: Effort)
 
 /// RFC 9110 section 15.4.5: the fields that the 200 would have had. A client that names the weak form of a tag has the
 /// compressed representation; a strong tag would be no news of that one (RFC 9111 section 4.3.4).
-fn not_modified(asked: &CompressionRequest, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
-    let lines = asked.conditions.get_all(header::IF_NONE_MATCH);
+fn not_modified(request: &Parts, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let lines = request.headers.get_all(header::IF_NONE_MATCH);
     let own = response.headers().get(header::ETAG).and_then(|tag| EntityTag::parse(tag.as_bytes()));
     let Some(own) = own.filter(|tag| !tag.is_weak()) else { return response };
     let weak = format!("W/{}", own.to_header_value().as_ref().and_then(|tag| tag.to_str().ok()).unwrap_or("\"\""));
     let names_weak = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains(&weak));
-    if asked.coding().is_some() && lines.iter().any(names_weak) {
+    if coding(request).is_some() && lines.iter().any(names_weak) {
         weaken(response.headers_mut());
         vary(response.headers_mut());
     }

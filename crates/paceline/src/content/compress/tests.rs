@@ -10,12 +10,12 @@ use crate::origins::workers::response_buffer;
 const SETTINGS: Settings = Settings { effort: Effort::Balanced, min: 10 };
 const TEXT: &str = "All work and no play makes Jack a dull boy. ";
 
-fn asked(method: Method, fields: &[(&'static str, &'static str)]) -> CompressionRequest {
-    let mut headers = HeaderMap::new();
+fn asked(method: Method, fields: &[(&'static str, &'static str)]) -> Parts {
+    let mut request = http::Request::builder().method(method);
     for (name, value) in fields {
-        headers.append(*name, HeaderValue::from_static(value));
+        request = request.header(*name, *value);
     }
-    CompressionRequest::of(&method, &headers)
+    request.body(()).unwrap().into_parts().0
 }
 
 fn answer(status: u16, fields: &[(&'static str, &'static str)], body: ResponseBody) -> Response<ResponseBody> {

@@ -57,6 +57,11 @@ pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -
     revalidate(method, headers, validators)
 }
 
+/// Whether there is anything that `revalidate` evaluates.
+pub fn may_revalidate(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::IF_NONE_MATCH) || headers.contains_key(header::IF_MODIFIED_SINCE)
+}
+
 /// If-None-Match and If-Modified-Since alone: what a cache may evaluate for a stored response (RFC 9111 section 4.3.2).
 pub fn revalidate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     let is_read = method == Method::GET || method == Method::HEAD;

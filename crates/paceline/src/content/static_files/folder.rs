@@ -84,7 +84,7 @@ impl Folder {
         for _ in 0..ATTEMPTS {
             outcome = match self.find(candidates).await {
                 Ok(Some((at, file, twins))) => {
-                    self.represent(&candidates[at], (file, twins), method, asked).await.map(Some)
+                    self.represent(&candidates[at], file, twins, method, asked).await.map(Some)
                 }
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
@@ -107,7 +107,8 @@ impl Folder {
     async fn represent(
         &self,
         relative: &Path,
-        (original, twins): (OpenFile, Vec<Twin>),
+        original: OpenFile,
+        twins: Vec<Twin>,
         method: &Method,
         asked: &HeaderMap,
     ) -> io::Result<Response<FileBody>> {

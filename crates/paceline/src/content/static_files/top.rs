@@ -1,7 +1,7 @@
 //! The names at the top of a public folder, for an early "no" to requests that are for the app.
 //! It never says that a file is there: that is for those who open it to find out. It never reads the folder on an event loop.
 
-use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, fs, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
@@ -34,7 +34,7 @@ impl Top {
     /// False while the names are read.
     pub(super) fn lacks(&self, files: &SiteFiles, public: &Path, url_path: &str) -> bool {
         let first = url_path.split('/').find(|segment| !segment.is_empty()).unwrap_or("index");
-        let mut name: Vec<u8> = percent_decode_str(first).collect();
+        let name: Cow<[u8]> = percent_decode_str(first).into();
         let mut names = self.0.lock();
         let now = clock::now();
         if names.read.is_none_or(|read| now >= read + FRESH) {
@@ -44,11 +44,7 @@ impl Top {
             return false;
         }
         let Some(names) = &names.names else { return false };
-        if names.contains(&name) {
-            return false;
-        }
-        name.extend_from_slice(b".html");
-        !names.contains(&name)
+        !names.contains(&*name) && !names.contains(&[&*name, b".html"].concat())
     }
 
     /// False: there is no event loop, and so nothing to read it beside.

@@ -23,7 +23,7 @@ use super::{
     GateAnswer,
 };
 use crate::{
-    config::sign_on::{Allow, Otherwise, SignOn},
+    config::parts::sign_on::{Allow, Otherwise, SignOn},
     exchange::{identity::User, Exchange},
     request::access_rules::{self, admits, Visitor, RESERVED},
     support::clock,
@@ -230,7 +230,7 @@ impl Gate {
         exchange: &mut Exchange,
         now: u64,
     ) -> Result<Option<NewSession>, Fault> {
-        let from = (address(exchange), now);
+        let from = address(exchange);
         match credentials {
             Credentials::Negotiate(token) if way.acceptor.is_some() && !is_forged(head) => {
                 let is_kerberos = |token: &Vec<u8>| matches!(negotiate::sniff(token), negotiate::Token::Kerberos(_));
@@ -252,8 +252,8 @@ impl Gate {
                 // Behind a proxy, and in HTTP/2, a connection is not one client's, or not one conversation's.
                 let own = (!is_http2 && !exchange.client.proxied).then(|| exchange.connection.conversation.get());
                 let accepted = match own {
-                    Some(own) => way.ticket(token, &mut *own.lock().await, bindings, from).await,
-                    None => way.ticket(token, &mut Conversation::default(), bindings, from).await,
+                    Some(own) => way.ticket(token, &mut *own.lock().await, bindings, from, now).await,
+                    None => way.ticket(token, &mut Conversation::default(), bindings, from, now).await,
                 };
                 match accepted {
                     Ok(Accepted { proof, reply }) => {
@@ -276,7 +276,7 @@ impl Gate {
                     let text = "a password came over plain http, and was not tried: open the site by https".into();
                     return Err(Fault::Denied { kind: "plain-http", text });
                 }
-                way.password(&name, &password, from).await.map(Some)
+                way.password(&name, &password, from, now).await.map(Some)
             }
             Credentials::Malformed => {
                 let text = "the Authorization field can't be read, or is there twice".into();
@@ -298,7 +298,7 @@ impl Gate {
         now: u64,
     ) -> Result<Arc<Session>, GateAnswer> {
         let is_browser = Manner::of(head) == Manner::Navigation || head.headers.contains_key("sec-fetch-mode");
-        if !is_browser && !way.may_make_session(&proof.identity.name, (address(exchange), now)) {
+        if !is_browser && !way.may_make_session(&proof.identity.name, address(exchange), now) {
             return Ok(way.session_once(proof, now));
         }
         let sessions = way.sessions.get().await.map_err(|closed| unavailable(closed.into()))?;
@@ -351,7 +351,7 @@ impl Gate {
                     .noted("forged", "another site's request proves nothing")
             }
             Offer::Refuse => self.refusal(area, way),
-            Offer::Challenge { negotiate, basic, goes_on } => self.challenge(way, (negotiate, basic, goes_on), head),
+            Offer::Challenge { negotiate, basic, goes_on } => self.challenge(way, negotiate, basic, goes_on, head),
         };
         if failed == Failed::Ticket && unproved.manner == Manner::Navigation {
             answer = answer.with(header::SET_COOKIE, &self.declined_cookie(DECLINED));
@@ -371,7 +371,7 @@ impl Gate {
         GateAnswer::new(StatusCode::FORBIDDEN, sentence).noted(kind, "nothing was proved")
     }
 
-    fn challenge(&self, way: &Way, (negotiate, basic, goes_on): (bool, bool, bool), head: &Parts) -> GateAnswer {
+    fn challenge(&self, way: &Way, negotiate: bool, basic: bool, goes_on: bool, head: &Parts) -> GateAnswer {
         let sentence =
             if negotiate && !basic && !goes_on { NEEDS_TICKET } else { "You have to sign in to see this page." };
         let mut answer = GateAnswer::new(StatusCode::UNAUTHORIZED, sentence);

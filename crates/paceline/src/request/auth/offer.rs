@@ -2,7 +2,7 @@
 //! without a user, or a refusal. Pure.
 
 use super::header::Manner;
-use crate::config::sign_on::Otherwise;
+use crate::config::parts::sign_on::Otherwise;
 
 /// What is known of the request and of its area.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sign_in::{FileStore, RedisSettings, RedisStore, Secret};
 use tokio::task::spawn_blocking;
 
-use crate::config::sign_on::{Basic, Bindings, Kerberos, OpenId, Store};
+use crate::config::parts::sign_on::{Basic, Bindings, Kerberos, OpenId, Store};
 
 /// After a failure it is not tried again for so long.
 const PAUSE: Duration = Duration::from_secs(2);

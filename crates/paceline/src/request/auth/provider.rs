@@ -18,7 +18,7 @@ use sign_in::{
 };
 
 use super::opening::{self, Closed, Opened};
-use crate::config::sign_on::{Basic, Kerberos, KerberosGroups, LocalName, OpenId, SignOn, Store};
+use crate::config::parts::sign_on::{Basic, Kerberos, KerberosGroups, LocalName, OpenId, SignOn, Store};
 
 /// Tickets that are refused. Nobody guesses one, and a whole company may come from one address.
 const TICKETS: FailureLimit = FailureLimit { failures: 600, within: 600_000 };
@@ -182,7 +182,8 @@ impl Way {
         token: Result<Vec<u8>, negotiate::Refusal>,
         conversation: &mut Conversation,
         bindings: Option<ChannelBindings>,
-        (address, now): (IpAddr, u64),
+        address: IpAddr,
+        now: u64,
     ) -> Result<Accepted, Fault> {
         self.tickets.check(address, None, now).map_err(Fault::TooOften)?;
         let acceptor = match &self.acceptor {
@@ -213,13 +214,14 @@ impl Way {
         &self,
         name: &str,
         password: &Secret,
-        (address, now): (IpAddr, u64),
+        address: IpAddr,
+        now: u64,
     ) -> Result<NewSession, Fault> {
         let directory = match &self.directory {
             Some(directory) => directory.get().await?,
             None => return Err(Fault::Denied { kind: "not-offered", text: "passwords are not taken here".into() }),
         };
-        self.may_guess(name, (address, now)).await.map_err(Fault::TooOften)?;
+        self.may_guess(name, address, now).await.map_err(Fault::TooOften)?;
         let guess = Guess::begin(&self.guesses);
         let answer = directory.authenticate(name, password).await;
         drop(guess);
@@ -244,7 +246,7 @@ impl Way {
 
     /// Counts a guess before it is known whether it is right. While others are being checked, it may be that only those
     /// are in the way: the requests of one page are many, too.
-    async fn may_guess(&self, name: &str, (address, now): (IpAddr, u64)) -> Result<(), RetryAfter> {
+    async fn may_guess(&self, name: &str, address: IpAddr, now: u64) -> Result<(), RetryAfter> {
         let begun = Instant::now();
         loop {
             match self.passwords.attempt(address, Some(name), now) {
@@ -274,7 +276,7 @@ impl Way {
     }
 
     /// Whether a session is made for a client that may keep no cookies.
-    pub fn may_make_session(&self, name: &str, (address, now): (IpAddr, u64)) -> bool {
+    pub fn may_make_session(&self, name: &str, address: IpAddr, now: u64) -> bool {
         let may = self.sessions_made.check(address, Some(name), now).is_ok();
         if may {
             self.sessions_made.failed(address, Some(name), now);

@@ -23,13 +23,13 @@ use std::{
     time::Duration,
 };
 
-use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
+use http::{header, request::Parts, HeaderName, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
 use self::hit::Ahead;
 use crate::{
     caching::scheduled,
-    content::{body::ResponseBody, compress, live_reload::PageRequest},
+    content::{body::ResponseBody, live_reload::PageRequest},
     exchange::{
         http2_message::{self, Refused},
         incoming::{Arriving, BodyPace},
@@ -56,6 +56,8 @@ use http_guard::{
     host::{self, split_host},
     strict::Refusal,
 };
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What a step that may answer says. Err: the answer; no later step is asked.
 type Step<T = ()> = Result<T, Response<ResponseBody>>;
@@ -108,10 +110,6 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     received.manner.site = site.clone();
     if site.as_ref().is_some_and(|site| site.live_reload.is_some()) {
         received.manner.page = PageRequest::take(&mut received.head);
-        if received.manner.page.is_some() {
-            // What it knew of the request is not so any more.
-            received.manner.asked = Some(compression(&received.head));
-        }
     }
     if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
         exchange.host_token = upstream.take_token(&mut received.head.headers);
@@ -145,7 +143,7 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     let found =
         learned.ok().or_else(|| hit::answer(site.as_deref(), ahead.lookup.as_mut(), &head, &mut guard.exchange));
     if let Some(response) = found {
-        return Running::Answered(Some(finish::send(response, guard, &manner)));
+        return Running::Answered(Some(finish::send(response, &head, guard, &manner)));
     }
     guard.exchange.list(&head.method, &access_rules::shown(&head.uri));
     let unproved = (!is_proved).then_some(host);
@@ -163,7 +161,7 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
         if let Some(site) = &manner.site {
             response = errors::complete(site, response).await;
         }
-        finish::send(response, guard, &manner)
+        finish::send(response, &head, guard, &manner)
     }))
 }
 
@@ -174,11 +172,11 @@ pub fn refuse(
     request: Request<Incoming>,
     refusal: Refusal,
 ) -> Response<ResponseBody> {
-    let exchange = Exchange::begin(connection, None, None, None);
+    let exchange = Box::new(Exchange::begin(connection, None, None, None));
     let (head, _) = request.into_parts();
     let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
     let response = errors::malformed(&mut guard.exchange, refusal);
-    finish::send(response, guard, &Manner::default())
+    finish::send(response, &head, guard, &Manner::default())
 }
 
 /// Begins the exchange: who asks (behind proxies), what the connection lends, the trace.
@@ -187,7 +185,7 @@ fn receive(
     connection: Arc<Connection>,
     mut request: Request<Incoming>,
     link: Link,
-) -> (ReceivedRequest, Exchange) {
+) -> (ReceivedRequest, Box<Exchange>) {
     let client = forwarded::client(request.headers_mut(), &connection, &front.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
     let admitted = if is_http2 { http2_message::admit(&mut request, &front.config.client.heads) } else { Ok(()) };
@@ -199,26 +197,14 @@ fn receive(
         stream: link.hold,
         live: Listed::default(),
     });
-    let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    // On the heap, since it changes hands.
+    let mut exchange = Box::new(Exchange::begin(connection, request.headers().get(REQUEST_ID), hints, upgrade));
     exchange.asks_times = server_timing::is_asked(request.headers_mut(), &client);
     exchange.client = client;
     let (mut head, body) = request.into_parts();
     let body = Arriving::new(body, link.pace);
     exchange.trace = front.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
-    let asked = Some(compression(&head));
-    (
-        ReceivedRequest {
-            head,
-            body,
-            admitted,
-            manner: Manner { site: None, asked, ruled: None, page: None, is_http2, web_socket },
-        },
-        exchange,
-    )
-}
-
-fn compression(head: &Parts) -> compress::CompressionRequest {
-    compress::CompressionRequest::of(&head.method, &head.headers)
+    (ReceivedRequest { head, body, admitted, manner: Manner { is_http2, web_socket, ..Manner::default() } }, exchange)
 }
 
 /// What is answered before a site is asked. Ok: the site that is.
@@ -286,7 +272,10 @@ async fn answer(
 ) -> Step<Response<ResponseBody>> {
     live_reload(site, head, exchange)?;
     preview(site, head, exchange).await?;
-    static_file(site, head, exchange).await?;
+    // What the page cache was asked for ahead has no file.
+    if ahead.lookup.is_none() {
+        static_file(site, head, exchange).await?;
+    }
     let mut page = page(site, head, Some(body), ahead, exchange).await?;
     if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
         // On the heap, so that other pages have no room for it.
@@ -300,7 +289,7 @@ async fn rate_limit(front: &Front, site: &Site, head: &Parts, exchange: &mut Exc
     let (address, path) = (exchange.client.address, head.uri.path());
     let admitted = match front.cluster.as_ref().filter(|cluster| cluster.shares_rate_limits() && !limits.is_empty()) {
         // On the heap, so that other requests have no room for it.
-        Some(cluster) => Box::pin(cluster.admit(&site.config.name, limits, (address, path), now)).await,
+        Some(cluster) => Box::pin(cluster.admit(&site.config.name, limits, address, path, now)).await,
         None => limits.admit(address, path, now),
     };
     admitted.map_err(|wait| errors::too_often(site, head, exchange, wait))

@@ -12,7 +12,7 @@ use sign_in::{Failures, Identity, Limits, Mechanism, NewSession, Session};
 
 use super::Step;
 use crate::{
-    config::rule::{redirect::RedirectRequest, BasicAuth},
+    config::parts::rules::{redirect::RedirectRequest, BasicAuth},
     content::body::ResponseBody,
     exchange::{identity::User, Exchange},
     observe::log::Name,

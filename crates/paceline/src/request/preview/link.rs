@@ -1,7 +1,7 @@
 //! A link that shows a page as it will be, for people whom somebody has given it: signed with a key in the server's state
 //! folder, and good for a while. It never says what is wrong with a signature.
 
-use std::{fs, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
 use base64::{prelude::BASE64_URL_SAFE_NO_PAD, Engine};
 use parking_lot::Mutex;
@@ -102,7 +102,7 @@ pub fn key() -> io::Result<Vec<u8>> {
         path().ok_or_else(|| io::Error::other("the server's account has no state folder: set XDG_STATE_HOME"))?;
     let mut key = vec![0; KEY_BYTES];
     ring::rand::SystemRandom::new().fill(&mut key).map_err(|_| io::Error::other("there are no random numbers"))?;
-    private_file::replace(&path, &key).inspect_err(|_| drop(fs::remove_file(&path)))?;
+    private_file::replace_or_remove(&path, &key)?;
     *KEY.lock() = Some(key.clone());
     Ok(key)
 }

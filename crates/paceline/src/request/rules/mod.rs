@@ -11,7 +11,7 @@ use http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use self::passwords::{PasswordFile, PasswordFileError};
 use crate::config::{
-    rule::{HeaderChanges, MaxBody, Redirect, Rule},
+    parts::rules::{HeaderChanges, MaxBody, Redirect, Rule},
     SiteConfig,
 };
 use path_patterns::{Areas, Paths, PatternSet, Readings};
@@ -226,11 +226,11 @@ impl CompiledRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::rule::tables;
+    use crate::config::TableSetting;
 
     fn rules(text: &str) -> Rules {
         let document: toml_edit::DocumentMut = text.parse().unwrap();
-        Rules::new(&tables(&document["rule"]).unwrap().unwrap()).unwrap()
+        Rules::new(&Vec::from_toml(&document["rule"]).unwrap().unwrap()).unwrap()
     }
 
     fn at(path: &str) -> Target<'_> {

@@ -21,19 +21,23 @@ pub async fn advise(front: Arc<Front>) -> JsonResult {
 }
 
 fn of_site(auto: &AutoCache) -> Value {
-    let (mut routes, (pages, bytes), writes, mode) = auto.with(|watch| {
+    let (mut routes, (pages, bytes), writes, mode, blockers) = auto.with(|watch| {
         let mode = watch.policy().mode;
         let routes: Vec<_> = watch
             .routes()
             .map(|(label, route)| (route.requests + route.served.load(Relaxed), of_route(label, route, mode)))
             .collect();
-        (routes, watch.size(), watch.writes(), mode)
+        (routes, watch.size(), watch.writes(), mode, watch.blockers().best_first())
     });
     routes.sort_by_key(|(requests, _)| Reverse(*requests));
     let obstacle = auto.obstacle().filter(|_| mode == Mode::Serve);
     let routes: Vec<Value> = routes.into_iter().map(|(_, route)| route).collect();
+    let blockers = blockers
+        .into_iter()
+        .map(|one| json!({ "line": one.line, "refused": one.refused, "freed": one.freed }))
+        .collect::<Vec<_>>();
     json!({
-        "mode": mode.as_str(), "obstacle": obstacle, "processes": auto.processes(), "writes": writes, "passed_over": auto.passed_over(), "pages": pages, "bytes": bytes, "routes": routes,
+        "blockers": blockers, "mode": mode.as_str(), "obstacle": obstacle, "processes": auto.processes(), "writes": writes, "passed_over": auto.passed_over(), "pages": pages, "bytes": bytes, "routes": routes,
     })
 }
 
@@ -101,7 +105,7 @@ pub async fn why(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
         let route = watch.routes().find(|(own, _)| *own == label);
         let pages = pages
             .into_iter()
-            .map(|page| json!({ "at": page.at, "reads": readings(&page.readings), "varies": page.varies }));
+            .map(|page| json!({ "at": page.at, "good_until": page.good_until, "reads": readings(&page.readings), "varies": page.varies }));
         json!({
             "url": url,
             "pages": pages.collect::<Vec<_>>(),

@@ -236,6 +236,8 @@ fn cache(text: &mut Exposition, front: &Front, sites: &[SiteObservation]) {
     if let Some(disk) = front.cache.disk().map(|disk| disk.usage()) {
         text.family("paceline_cache_disk_bytes", Type::Gauge, "Size of the page cache on disk.")
             .sample(&[], disk.bytes);
+        text.family("paceline_cache_disk_off", Type::Gauge, "1 while the page cache on disk is off after an error.")
+            .sample(&[], u64::from(disk.given_up));
     }
     let counted = |one: &SiteObservation| Some((one.site.config.name.clone(), one.site.cache.as_ref()?.counters.all()));
     let counters: Vec<_> = sites.iter().filter_map(counted).collect();

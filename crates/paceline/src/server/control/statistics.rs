@@ -62,6 +62,7 @@ fn of_disk(used: &DiskUsage) -> Value {
         "unwritten": used.unwritten,
         "damaged": used.damaged,
         "given_up": used.given_up,
+        "again_in": used.again_in.map(|time| time.as_secs()),
     })
 }
 

@@ -201,7 +201,7 @@ fn take_back(front: &Front, since: Moment) {
     let Some(CacheDisk { size, dir }) = &front.config.cache_disk else { return };
     let log = front.log.clone();
     let say = Arc::new(move |line| log.event(Name::Cache, line));
-    if let Some(disk) = Disk::open(dir, *size, say) {
+    if let Some(disk) = Disk::open_with(dir, *size, Some(front.cache.secret()), say) {
         if let Err(error) = front.cache.attach_again(disk, since) {
             front.log.event(Name::Cache, format!("The cache's disk is off: {error}"));
         }

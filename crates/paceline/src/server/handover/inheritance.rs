@@ -160,9 +160,10 @@ impl Inheritance {
             }
         }
         if let Some(CacheDisk { size, dir }) = disk.filter(|_| self.taken.disk) {
-            let attached = Disk::open(dir, *size, say.clone()).map_or(Ok(true), |disk| cache.attach(disk));
+            let attached = Disk::open_with(dir, *size, Some(cache.secret()), say.clone())
+                .map_or(Ok(true), |disk| cache.attach(disk));
             if !attached? {
-                say("The cache's disk is off until the next start: its file is a new one".to_owned());
+                say("The cache's disk is off until the next start: its file is another server's".to_owned());
             }
         }
         Ok(kept)

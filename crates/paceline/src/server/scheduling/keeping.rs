@@ -52,7 +52,8 @@ impl KeepingFile {
     }
 }
 
-/// Writes what is prepared for the times to come. Without anything there is no file.
+/// Writes what is prepared for the times to come. Without anything there is no file, nor where that fails: the old one may have what was
+/// purged since.
 pub fn save(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) -> io::Result<()> {
     let times: Vec<Millis> = cache.schedule().plans.lock().keys().copied().filter(|at| *at > wall).collect();
     let prepared: Vec<Arc<PreparedPage>> = times.into_iter().flat_map(|at| cache.prepared_at(at)).collect();
@@ -63,7 +64,8 @@ pub fn save(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) -> io::Res
         };
     }
     let code = cache.cache().code_of(&file.site);
-    private_file::replace(&file.path, &written(&prepared, code.as_deref())?)
+    let bytes = written(&prepared, code.as_deref()).inspect_err(|_| drop(fs::remove_file(&file.path)))?;
+    private_file::replace_or_remove(&file.path, &bytes)
 }
 
 fn written(prepared: &[Arc<PreparedPage>], code: Option<&str>) -> io::Result<Vec<u8>> {
@@ -194,6 +196,17 @@ mod tests {
         assert_eq!(after.prepared_times().into_iter().collect::<Vec<_>>(), [first, second]);
         let times = after.schedule().times(now);
         assert!([first, second, second + 60_000].iter().all(|at| times.contains_key(at)), "{times:?}");
+    }
+
+    #[test]
+    fn what_is_purged_does_not_come_back_from_a_disk_that_is_full() {
+        let folder = Folder::with(&[]);
+        let file = KeepingFile { path: private_file::on_a_full_disk(&folder.0), ..file_in(&folder) };
+        fs::write(&file.path, "with a page that is purged").unwrap();
+        let before = site();
+        prepare(&before, "/sales/1", "one");
+        assert!(save(&file, &before, T - 1).is_err());
+        assert!(!file.path.exists());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 use unix_user::{AccountRequest, RunAs};
 
 use super::Line;
-use crate::config::{sign_on::SignOn, Config};
+use crate::config::{parts::sign_on::SignOn, Config};
 
 /// The account that reads files.
 pub struct Reader {

@@ -3,7 +3,7 @@
 use negotiate::keytab::Keytab;
 
 use super::Line;
-use crate::config::{sign_on::SignOn, SiteConfig};
+use crate::config::{parts::sign_on::SignOn, SiteConfig};
 
 /// The names, and what is to be said of them.
 pub fn of(site: &SiteConfig, sign_on: &SignOn, told: &[String]) -> (Vec<String>, Option<Line>) {

@@ -19,7 +19,7 @@ pub use self::{
     offline::warnings,
     visit::Visit,
 };
-use crate::config::{sign_on::SignOn, Config, SiteConfig};
+use crate::config::{parts::sign_on::SignOn, Config, SiteConfig};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use negotiate::keytab::Keytab;
 
 use super::{Level, Line};
 use crate::config::{
-    sign_on::{Allow, Bindings, Kerberos, KerberosGroups, OpenId, Otherwise, SignOn},
+    parts::sign_on::{Allow, Bindings, Kerberos, KerberosGroups, OpenId, Otherwise, SignOn},
     Bind, Config, SiteConfig,
 };
 

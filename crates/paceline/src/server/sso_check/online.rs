@@ -8,7 +8,7 @@ use negotiate::{check, keytab::Keytab, Acceptor};
 
 use super::{Line, Visit};
 use crate::{
-    config::sign_on::{Basic, Bindings, Kerberos, OpenId},
+    config::parts::sign_on::{Basic, Bindings, Kerberos, OpenId},
     request::{access_rules::RESERVED, auth::opening},
 };
 

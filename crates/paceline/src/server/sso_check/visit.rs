@@ -15,7 +15,7 @@ use http_body_util::Empty;
 
 use super::{online::runtime, Line};
 use crate::{
-    config::sign_on::{Bindings, Otherwise, SignOn},
+    config::parts::sign_on::{Bindings, Otherwise, SignOn},
     support::explanation::Explanation,
 };
 

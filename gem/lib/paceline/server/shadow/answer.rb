@@ -89,8 +89,10 @@ module Paceline
         end
 
         def deliver
-          if @body.respond_to?(:to_ary) && !@rack3
-            @body.to_ary.each { |piece| @delivery.add(piece.to_s) }
+          # Rails 6.1 has bodies that answer to it with nil, as those of redirects.
+          list = @body.to_ary if @body.respond_to?(:to_ary) && !@rack3
+          if list
+            list.each { |piece| @delivery.add(piece.to_s) }
           elsif @body.respond_to?(:each)
             @body.each { |piece| @delivery.add(piece.to_s) }
           elsif @body.respond_to?(:call)

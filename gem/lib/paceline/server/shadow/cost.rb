@@ -34,7 +34,6 @@ module Paceline
         rescue SystemCallError
           0.0
         end
-        private_class_method :waiting
       end
     end
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "evidence/cache"
+require_relative "evidence/framework"
 require_relative "evidence/gc"
 require_relative "evidence/json"
 require_relative "evidence/log"
@@ -8,6 +9,8 @@ require_relative "evidence/mail"
 require_relative "evidence/middleware"
 require_relative "evidence/outbound"
 require_relative "evidence/pstore"
+require_relative "evidence/raised"
+require_relative "evidence/records"
 require_relative "evidence/session"
 require_relative "evidence/sql"
 require_relative "evidence/views"
@@ -22,7 +25,8 @@ module Paceline
     module Shadow
       class Evidence
         OBSERVERS = { sql: Sql, views: Views, outbound: Outbound, xml: Xml, xml_mini: XmlMini, pstore: Pstore, log: Log, mail: Mail,
-                      session: Session, middleware: Middleware, gc: Gc, json: Json, cache: Cache }.freeze
+                      session: Session, middleware: Middleware, gc: Gc, json: Json, cache: Cache, records: Records,
+                      raised: Raised, framework: Framework }.freeze
         private_constant :OBSERVERS
 
         # `root`: the application's folder. `app`: the whole Rack application, for its middleware; nil: Rails'.

@@ -5,8 +5,8 @@ module Paceline
   module Server
     module Shadow
       class Place
-        # Folders below the root whose code is not the application's.
-        FOREIGN = %r{\A(?:vendor|\.bundle|node_modules)/|/gems/}
+        # Folders below the root whose code is not the application's. A gem in vendor/gems mostly is its own; Bundler installs those of others elsewhere.
+        FOREIGN = %r{\A(?:vendor/(?!gems/)|\.bundle/|node_modules/)|(?<!\Avendor)/gems/}
         # A line of a backtrace that is only text.
         LINE = /\A(.+?):(\d+)(?::|\z)/
         private_constant :FOREIGN, :LINE

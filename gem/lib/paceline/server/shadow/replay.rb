@@ -61,6 +61,7 @@ module Paceline
         def take(command, name)
           env = answer = cost = evidence = nil
           @asked = nil
+          Profile.end_signals unless command["profile"]
           @profile = command["profile"] ? Profile.new(@shadow.root) : nil
           @guards.around(command, name) do
             # Not before: it may be seen from here on that time and random numbers are held.

@@ -34,6 +34,7 @@ class SlowThing
 
   def call(env)
     10_000.times { |number| number.to_s }
+    env["shop.pace"] = "slow"
     status, headers, body = @app.call(env)
     [status, headers.merge("X-Slow" => "yes"), body]
   end
@@ -131,6 +132,10 @@ class ShopController < ActionController::Base
     render plain: Beer.where(style: params[:style]).pluck(:name).join(",")
   end
 
+  def counted
+    render plain: Beer.all.to_a.size.to_s
+  end
+
   def joined
     render plain: Beer.joins("INNER JOIN notes ON notes.beer_id = beers.id").where(notes: { text: "good" }).count.to_s
   end
@@ -189,5 +194,5 @@ class ShopController < ActionController::Base
 end
 
 Rails.application.routes.draw do
-  %w[index style joined twice feed prices order guide mail visit data pieces cached].each { |name| get name, to: "shop##{name}" }
+  %w[index style counted joined twice feed prices order guide mail visit data pieces cached].each { |name| get name, to: "shop##{name}" }
 end

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     caching::auto::{
-        observing::Watched, roster, trust::Trust, Answers, AutoCache, Load, Mode, Notice, Observed, Policy, Reporter,
-        Stage,
+        observed::Observed, observing::Watched, roster, trust::Trust, Answers, AutoCache, Load, Mode, Notice, Policy,
+        Reporter, Stage,
     },
     content::body::ResponseBody,
     exchange::Exchange,

@@ -45,11 +45,12 @@ fn what_was_cut_off_is_not_read() {
             access(&disk);
             // Once more: it is said once.
             accesses.iter().for_each(|access| access(&disk));
-            assert!(disk.usage().given_up);
+            assert!(disk.usage().given_up && disk.usage().again_in.is_none());
             let lines = said.lock().unwrap().clone();
             assert!(
                 lines.len() == 1
-                    && lines[0].contains(&format!("another program shortened {}", folder.0.join(name).display())),
+                    && lines[0].contains(&format!("another program shortened {}", folder.0.join(name).display()))
+                    && lines[0].ends_with("It stays off until the next start"),
                 "{lines:?}"
             );
             assert!(!folder.file().exists());
@@ -112,9 +113,10 @@ fn child() {
     match env::var(HOW).expect(HOW).as_str() {
         "shorten" => {
             // The look at the files' length is behind it.
-            let removed = disk.environment.change(|txn| {
+            let environment = disk.files().unwrap();
+            let removed = environment.change(|txn| {
                 shorten(&folder.file(), 0);
-                disk.environment.remove(txn, key(0))
+                environment.remove(txn, key(0))
             });
             panic!("it was read all the same: {removed:?}");
         }

@@ -237,7 +237,7 @@ fn left_out(dropped: &[Dropped]) -> Markup {
         let (why, what, at) = match &one.why {
             Why::Writes(note) => ("it writes", note.what.clone(), note.at.as_str()),
             Why::Failed { error } => ("it fails", error.clone(), ""),
-            Why::Status { status } => ("it is answered", status.to_string(), ""),
+            Why::Status { status, .. } => ("it is answered", status.to_string(), ""),
         };
         html! {
             tr {

@@ -96,7 +96,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             }
             fingerprint = Some(known);
         }
-        let (number, frame) = (facts.number, env::request_frame(head, &facts, &body).freeze());
+        let (number, frame) = (facts.number, Bytes::from(env::request_frame(head, &facts, &body)));
         let (streamed, spooled) = match body {
             RequestBody::Streamed { body, .. } => (Some(body), None),
             RequestBody::Spooled { file, .. } => (None, Some(file)),

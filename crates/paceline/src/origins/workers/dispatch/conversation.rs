@@ -186,7 +186,7 @@ impl Conversation {
             };
             match frame {
                 Ok(FromWorker::EarlyHints(headers)) => {
-                    let hints = self.request.hints.as_ref().filter(|_| !self.cancelled && !headers.is_empty());
+                    let hints = self.request.hints.as_ref().filter(|_| !self.cancelled && headers.size() > 0);
                     // The shim has refused what breaks the framing: this is the second lock.
                     if let (Some(hints), Ok(headers)) = (hints, header_map(&headers)) {
                         hints.interim(StatusCode::EARLY_HINTS, &headers);
@@ -321,7 +321,7 @@ impl Conversation {
                         Piece::End => encode(kind::BODY_END, |out| out.put_u8(0)),
                         Piece::CutOff => encode(kind::BODY_END, |out| out.put_u8(1)),
                     };
-                    self.lease.channel().queue(frame.freeze());
+                    self.lease.channel().queue(frame.into());
                 }
             }
         }
@@ -342,7 +342,7 @@ impl Conversation {
     /// A body that nobody will read any more is cut off, so that the worker does not wait for it.
     fn end_body(&mut self) {
         if self.body.take().is_some() {
-            self.lease.channel().queue(encode(kind::BODY_END, |out| out.put_u8(1)).freeze());
+            self.lease.channel().queue(encode(kind::BODY_END, |out| out.put_u8(1)).into());
         }
     }
 

@@ -83,7 +83,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         number: next_number(),
         early_hints: false,
     };
-    let frame = env::request_frame(&head, &facts, &RequestBody::Memory(Bytes::new())).freeze();
+    let frame = Bytes::from(env::request_frame(&head, &facts, &RequestBody::Memory(Bytes::new())));
     let lease =
         queue.checkout(("GET", head.uri.path()), asked.patience, None, None).await.map_err(|_| NoAnswer::TimedOut)?;
     let request = conversation::Request {

@@ -106,7 +106,7 @@ impl std::fmt::Display for Misdirected {
 
 impl std::error::Error for Misdirected {}
 
-/// One channel, used by one exchange at a time.
+/// One channel, used by one exchange at a time. On the heap, since it changes hands several times a request.
 pub struct Channel {
     socket: Socket,
     received: BytesMut,
@@ -129,11 +129,11 @@ pub struct Channel {
 
 impl Channel {
     /// Takes over the front's end as it came from a worker that runs as this.
-    pub fn new(fd: OwnedFd, thread: usize, run_as: &RunAs) -> io::Result<Channel> {
+    pub fn new(fd: OwnedFd, thread: usize, run_as: &RunAs) -> io::Result<Box<Channel>> {
         let socket = StdUnixStream::from(fd);
         socket.set_nonblocking(true)?;
         let (received, outgoing) = (BytesMut::new(), Bytes::new());
-        Ok(Channel {
+        Ok(Box::new(Channel {
             socket: Socket::Detached(socket),
             received,
             half: HalfFrame::new(&AccountShare::of(run_as).frames),
@@ -145,11 +145,11 @@ impl Channel {
             mailbox: None,
             ahead: None,
             thread,
-        })
+        }))
     }
 
     /// This channel, whose worker thread has a mailbox, too.
-    pub fn with_mailbox(mut self, memory: &OwnedFd) -> io::Result<Channel> {
+    pub fn with_mailbox(mut self: Box<Self>, memory: &OwnedFd) -> io::Result<Box<Channel>> {
         let mailbox = Mailbox::map(memory)?;
         if let Socket::Detached(socket) = &self.socket {
             mailbox.set_bell(Some(socket.try_clone()?.into()));
@@ -368,7 +368,7 @@ fn send(
         return Ok(());
     };
     // It may be forgotten until its first byte is sent.
-    let mut cancel = frame::encode(kind::CANCEL, |out| out.put_u64(number)).freeze();
+    let mut cancel = Bytes::from(frame::encode(kind::CANCEL, |out| out.put_u64(number)));
     cancel.advance(write(stream, &cancel)?);
     (*cancelled, *outgoing) = (None, cancel);
     Ok(())

@@ -1,24 +1,28 @@
 //! NUL-terminated fields and pairs, the text of the worker protocol (docs/worker-protocol.md).
 //! It never looks at what the fields mean.
 
-use bytes::{BufMut, BytesMut};
+use std::ffi::CStr;
 
 /// Appends one field.
-pub fn put(out: &mut BytesMut, field: impl AsRef<[u8]>) {
-    out.put_slice(field.as_ref());
-    out.put_u8(0);
+pub fn put(out: &mut Vec<u8>, field: impl AsRef<[u8]>) {
+    out.extend_from_slice(field.as_ref());
+    out.push(0);
 }
 
 /// Appends a pair of fields.
-pub fn put_pair(out: &mut BytesMut, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+pub fn put_pair(out: &mut Vec<u8>, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
     put(out, name);
     put(out, value);
 }
 
 /// The fields of `payload`; bytes after the last NUL are ignored, as no complete field.
 pub fn iter(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let end = payload.iter().rposition(|&byte| byte == 0);
-    end.map(|end| &payload[..end]).into_iter().flat_map(|complete| complete.split(|&byte| byte == 0))
+    let mut rest = payload;
+    std::iter::from_fn(move || {
+        let field = CStr::from_bytes_until_nul(rest).ok()?.to_bytes();
+        rest = &rest[field.len() + 1..];
+        Some(field)
+    })
 }
 
 /// The fields of `payload` two by two; a last field without partner is ignored.

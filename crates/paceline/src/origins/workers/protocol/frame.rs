@@ -15,8 +15,7 @@ use crate::exchange::Counters;
 pub const MAX_PAYLOAD: usize = 16 << 20;
 /// Most that is reserved on the word of a prefix alone, while less than that has come.
 const FIRST_RESERVED: usize = 64 << 10;
-/// Most header fields that are looked at: a list of empty ones would take many times the memory of its frame. One more
-/// is kept, so that whoever builds a response of them sees that they are too many.
+/// Most header fields that a response is built of: a list of empty ones would take many times the memory of its frame.
 pub const MAX_HEADERS: usize = 10_000;
 /// Most lines of a backtrace that are kept.
 const MAX_LINES: usize = 10_000;
@@ -118,8 +117,8 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Raw>, Malformed> {
 }
 
 /// Encodes a frame around a payload that is written by `fill`.
-pub fn encode(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
-    let mut out = BytesMut::with_capacity(1024);
+pub fn encode(kind: u8, fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
     out.put_u32(0);
     out.put_u8(kind);
     fill(&mut out);
@@ -130,7 +129,7 @@ pub fn encode(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
 
 /// Encodes a SHADOW: the preloader forks a copy of the loaded application, which connects to this Unix socket and
 /// answers replayed requests there.
-pub fn shadow(socket: &Path) -> BytesMut {
+pub fn shadow(socket: &Path) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     encode(kind::SHADOW, |out| fields::put(out, socket.as_os_str().as_bytes()))
 }
@@ -145,7 +144,7 @@ pub fn next_number() -> RequestNumber {
 }
 
 /// Encodes a REQUEST: `env` writes the pairs, `body` is that of an INLINE one.
-pub fn request(number: RequestNumber, flags: u8, env: impl FnOnce(&mut BytesMut), body: &[u8]) -> BytesMut {
+pub fn request(number: RequestNumber, flags: u8, env: impl FnOnce(&mut Vec<u8>), body: &[u8]) -> Vec<u8> {
     encode(kind::REQUEST, |out| {
         out.put_u64(number);
         out.put_u8(flags);
@@ -158,8 +157,35 @@ pub fn request(number: RequestNumber, flags: u8, env: impl FnOnce(&mut BytesMut)
     })
 }
 
-/// Response headers in the order the app gave them.
-pub type HeaderPairs = Vec<(Bytes, Bytes)>;
+/// Response headers in the order the app gave them, as they are in their frame.
+#[derive(Debug, Clone, Default)]
+pub struct HeaderPairs(Bytes);
+
+impl Eq for HeaderPairs {}
+
+impl PartialEq for HeaderPairs {
+    /// What is behind the last whole pair counts for nothing.
+    fn eq(&self, other: &HeaderPairs) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl HeaderPairs {
+    /// `fields`: names and values, each with a NUL behind it.
+    pub fn new(fields: Bytes) -> HeaderPairs {
+        HeaderPairs(fields)
+    }
+
+    /// Bytes of all of them.
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Names and values. A value is a slice of the frame, without copying.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Bytes)> {
+        fields::pairs(&self.0).map(|(name, value)| (name, self.0.slice_ref(value)))
+    }
+}
 
 /// What the app raised while it answered a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -256,7 +282,7 @@ impl FromWorker {
                 let flags = take_u8(&mut payload)?;
                 let counters = take_counters(&mut payload)?;
                 let length = take_u32(&mut payload)? as usize;
-                let headers = header_pairs(&take_bytes(&mut payload, length)?);
+                let headers = HeaderPairs(take_bytes(&mut payload, length)?);
                 FromWorker::Response { status, busy: flags & FLAG_BUSY != 0, counters, headers, body: payload }
             }
             kind::HEAD => {
@@ -268,7 +294,7 @@ impl FromWorker {
                     FLAG_FILE => HeadKind::File,
                     _ => HeadKind::Raw,
                 };
-                FromWorker::Head { status, kind, headers: header_pairs(&payload) }
+                FromWorker::Head { status, kind, headers: HeaderPairs(payload) }
             }
             kind::CHUNK => FromWorker::Chunk(payload),
             kind::FILE => {
@@ -279,7 +305,7 @@ impl FromWorker {
                 let busy = take_u8(&mut payload)? & FLAG_BUSY != 0;
                 FromWorker::End { busy, counters: take_counters(&mut payload)? }
             }
-            kind::EARLY_HINTS => FromWorker::EarlyHints(header_pairs(&payload)),
+            kind::EARLY_HINTS => FromWorker::EarlyHints(HeaderPairs(payload)),
             kind::HIJACK => FromWorker::Hijack,
             kind::ABORT => {
                 let busy = take_u8(&mut payload)? & FLAG_BUSY != 0;
@@ -315,12 +341,6 @@ fn app_error(payload: &[u8]) -> AppError {
         }
     }
     error
-}
-
-/// Pairs as slices of the frame itself, without copying.
-fn header_pairs(payload: &Bytes) -> HeaderPairs {
-    let pairs = fields::pairs(payload).take(MAX_HEADERS + 1);
-    pairs.map(|(name, value)| (payload.slice_ref(name), payload.slice_ref(value))).collect()
 }
 
 fn take_counters(payload: &mut Bytes) -> Result<Counters, Malformed> {
@@ -402,16 +422,12 @@ mod tests {
             assert_eq!(take(&mut buffer), Ok(None));
             buffer.extend_from_slice(piece);
         }
-        assert_eq!(take(&mut buffer), Ok(Some(Raw { kind: kind::CHUNK, payload: frame.freeze().slice(PREFIX..) })));
+        assert_eq!(take(&mut buffer), Ok(Some(Raw { kind: kind::CHUNK, payload: Bytes::from(frame).slice(PREFIX..) })));
     }
 
     #[test]
-    fn more_fields_than_any_response_has_are_not_kept() {
+    fn more_lines_than_anybody_reads_are_not_kept() {
         let raw = |kind, payload: Vec<u8>| FromWorker::decode(kind, payload.into());
-        match raw(kind::EARLY_HINTS, vec![0; 1 << 20]) {
-            Ok(FromWorker::EarlyHints(pairs)) => assert_eq!(pairs.len(), MAX_HEADERS + 1),
-            other => panic!("{other:?}"),
-        }
         let error = [&[0; 31][..], b"backtrace\0", &[b'\n'; 1 << 20], b"\0"].concat();
         match raw(kind::ERROR, error) {
             Ok(FromWorker::Error { error, .. }) => assert_eq!(error.backtrace.len(), MAX_LINES),

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn told(pairs: &[(&str, &str)]) -> RubyHeap {
-        let mut payload = bytes::BytesMut::new();
+        let mut payload = Vec::new();
         pairs.iter().for_each(|(name, value)| fields::put_pair(&mut payload, name, value));
         RubyHeap::parse(&payload)
     }

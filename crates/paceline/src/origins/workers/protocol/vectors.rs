@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     fields,
-    frame::{self, encode, kind, AppError, FromWorker, HeadKind, Raw, Reply},
+    frame::{self, encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, Raw, Reply},
 };
 use crate::exchange::Counters;
 
@@ -43,7 +43,7 @@ impl Vector {
         self.text(key).parse().unwrap()
     }
 
-    fn frame(&self) -> BytesMut {
+    fn frame(&self) -> Vec<u8> {
         let hex = self.one("hex").unwrap();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         hex.chunks(2).map(byte).collect()
@@ -92,21 +92,21 @@ fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-fn put_all(out: &mut BytesMut, vector: &Vector) {
+fn put_all(out: &mut Vec<u8>, vector: &Vector) {
     for value in vector.all("field").into_iter().chain(vector.all("pair")) {
         fields::put(out, value);
     }
 }
 
 /// What the front sends; None for what it only receives.
-fn encoded(vector: &Vector) -> Option<BytesMut> {
+fn encoded(vector: &Vector) -> Option<Vec<u8>> {
     let body = vector.one("body").unwrap_or_default();
     Some(match vector.text("type").as_str() {
         "REQUEST" => frame::request(vector.number("number"), vector.flags(), |out| put_all(out, vector), body),
         "BODY" => encode(kind::BODY, |out| out.put_slice(body)),
         "BODY_END" => encode(kind::BODY_END, |out| out.put_u8(vector.flags())),
         "CANCEL" => encode(kind::CANCEL, |out| out.put_u64(vector.number("number"))),
-        "WAKE" => BytesMut::from(&super::channel::WAKE[..]),
+        "WAKE" => super::channel::WAKE.to_vec(),
         "START" => encode(kind::START, |out| put_all(out, vector)),
         "FORK" => encode(kind::FORK, |out| put_all(out, vector)),
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
@@ -126,14 +126,15 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
 
 fn check_received(vector: &Vector, raw: Raw) {
     let name = &vector.name;
-    let bytes = |list: Vec<&[u8]>| list.into_iter().map(Bytes::copy_from_slice).collect::<Vec<_>>();
-    let pairs: Vec<_> = bytes(vector.all("pair")).chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    let mut pairs = Vec::new();
+    vector.all("pair").into_iter().for_each(|field| fields::put(&mut pairs, field));
+    let pairs = HeaderPairs::new(pairs.into());
     let body = vector.one("body").map(Bytes::copy_from_slice);
     if raw.kind == kind::NOTICE {
         return assert!(raw.payload.is_empty(), "{name}");
     }
     if raw.kind >= kind::STEP {
-        let expected = if pairs.is_empty() { vector.all("field") } else { vector.all("pair") };
+        let expected = if pairs.size() == 0 { vector.all("field") } else { vector.all("pair") };
         assert_eq!(fields::iter(&raw.payload).collect::<Vec<_>>(), expected, "{name}");
         return;
     }
@@ -197,7 +198,7 @@ fn every_vector_is_read_or_written_as_it_says() {
         paths.filter(|path| path.extension().is_some_and(|ext| ext == "txt")).map(|path| Vector::read(&path)).collect();
     let mut kinds = std::collections::BTreeSet::new();
     for vector in &vectors {
-        let mut buffer = vector.frame();
+        let mut buffer = BytesMut::from(&vector.frame()[..]);
         let raw = frame::take(&mut buffer).unwrap().unwrap();
         assert!(buffer.is_empty(), "{}: bytes behind the frame", vector.name);
         kinds.insert(raw.kind);

@@ -1,14 +1,17 @@
 //! The Rack environment of a request, as the REQUEST frame carries it (Rack SPEC "The Environment"; RFC 3875 names).
 //! It never lets a client set what the server itself says.
 
-use std::{borrow::Cow, net::SocketAddr};
+use std::{
+    borrow::Cow,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
-use bytes::{BufMut, BytesMut};
 use http::{header, request::Parts, HeaderMap, Version};
 
 use crate::{
     exchange::{identity::User, incoming::RequestBody, Client},
     origins::workers::protocol::{fields, frame},
+    support::short_text::AddressText,
 };
 use http_guard::{
     host::{host, split_host},
@@ -37,7 +40,7 @@ pub struct Facts<'a> {
 }
 
 /// Encodes the REQUEST frame.
-pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> BytesMut {
+pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> Vec<u8> {
     let (flags, inline): (u8, &[u8]) = match body {
         RequestBody::Memory(bytes) => (INLINE, bytes),
         RequestBody::Spooled { .. } => (SPOOLED, b""),
@@ -46,7 +49,7 @@ pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> BytesMu
     frame::request(facts.number, flags, |out| put_env(out, head, facts, body), inline)
 }
 
-fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) {
+fn put_env(out: &mut Vec<u8>, head: &Parts, facts: &Facts, body: &RequestBody) {
     let host = host(head);
     fields::put_pair(out, "REQUEST_METHOD", head.method.as_str());
     fields::put_pair(out, "SCRIPT_NAME", "");
@@ -55,11 +58,8 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     fields::put_pair(out, "REQUEST_URI", head.uri.path_and_query().map_or("/", |path| path.as_str()));
     put_server(out, &host, facts);
     fields::put_pair(out, "SERVER_PROTOCOL", protocol(head.version));
-    fields::put_pair(
-        out,
-        "REMOTE_ADDR",
-        facts.client.address.map_or("127.0.0.1".into(), |address| address.to_string()),
-    );
+    let address = facts.client.address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    fields::put_pair(out, "REMOTE_ADDR", AddressText::of(address).as_str());
     fields::put_pair(out, "rack.url_scheme", facts.client.scheme());
     if facts.client.https {
         fields::put_pair(out, "HTTPS", "on");
@@ -81,14 +81,19 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     fields::put_pair(out, "HTTP_X_REQUEST_ID", facts.request_id);
     // Formatting a float exactly takes longer than all the other fields together.
     let micros = (facts.received * 1e6).round() as u64;
-    let start = format!("t={}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    fields::put_pair(out, "HTTP_X_REQUEST_START", start);
+    fields::put(out, "HTTP_X_REQUEST_START");
+    out.extend_from_slice(b"t=");
+    out.extend_from_slice(itoa::Buffer::new().format(micros / 1_000_000).as_bytes());
+    out.push(b'.');
+    // The million is there for the zeros behind it.
+    let mut fraction = itoa::Buffer::new();
+    fields::put(out, &fraction.format(1_000_000 + micros % 1_000_000)[1..]);
     put_headers(out, &head.headers);
     match body {
         RequestBody::Memory(bytes) if bytes.is_empty() && !crate::exchange::incoming::announced(&head.headers) => {}
         _ => {
             if let Some(length) = body.length() {
-                fields::put_pair(out, "CONTENT_LENGTH", length.to_string());
+                fields::put_pair(out, "CONTENT_LENGTH", itoa::Buffer::new().format(length));
             }
         }
     }
@@ -99,7 +104,7 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
 }
 
 /// SERVER_NAME and SERVER_PORT: what the client asked for, or else the socket's own.
-fn put_server(out: &mut BytesMut, host: &str, facts: &Facts) {
+fn put_server(out: &mut Vec<u8>, host: &str, facts: &Facts) {
     let client = facts.client;
     let (name, port) = split_host(client.host.as_deref().unwrap_or(host));
     let default = if client.https { 443 } else { 80 };
@@ -110,38 +115,32 @@ fn put_server(out: &mut BytesMut, host: &str, facts: &Facts) {
         fields::put_pair(out, "SERVER_NAME", name);
     }
     match (client.port, port) {
-        (Some(port), _) => fields::put_pair(out, "SERVER_PORT", port.to_string()),
+        (Some(port), _) => fields::put_pair(out, "SERVER_PORT", itoa::Buffer::new().format(port)),
         (None, Some(port)) => fields::put_pair(out, "SERVER_PORT", port),
         (None, None) if name.is_empty() => {
             fields::put_pair(out, "SERVER_PORT", facts.local.map_or(default, |local| local.port()).to_string());
         }
-        (None, None) => fields::put_pair(out, "SERVER_PORT", default.to_string()),
+        (None, None) => fields::put_pair(out, "SERVER_PORT", itoa::Buffer::new().format(default)),
     }
 }
 
-fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
-    for name in headers.keys().filter(|name| !is_withheld(name)) {
-        if name == header::CONTENT_TYPE {
-            out.put_slice(b"CONTENT_TYPE");
+fn put_headers(out: &mut Vec<u8>, headers: &HeaderMap) {
+    let mut before = None;
+    for (name, value) in headers.iter().filter(|(name, _)| !is_withheld(name)) {
+        if before.replace(name) == Some(name) {
+            // RFC 9110 section 5.3: several lines of one name are one list; cookies are joined as RFC 9113 section 8.2.3
+            // says. The separator takes the place of the NUL behind the line before.
+            out.pop();
+            out.extend_from_slice(if name == header::COOKIE { b"; " } else { b", " });
+        } else if name == header::CONTENT_TYPE {
+            out.extend_from_slice(b"CONTENT_TYPE\0");
         } else {
-            out.put_slice(b"HTTP_");
-            let at = out.len();
-            out.put_slice(name.as_str().as_bytes());
-            for byte in &mut out[at..] {
-                *byte = if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
-            }
+            out.extend_from_slice(b"HTTP_");
+            let variable = |byte: u8| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
+            out.extend(name.as_str().bytes().map(variable));
+            out.push(0);
         }
-        out.put_u8(0);
-        // RFC 9110 section 5.3: several lines of one name are one list; cookies are joined as RFC 9113 section 8.2.3
-        // says.
-        let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
-        for (index, value) in headers.get_all(name).iter().enumerate() {
-            if index > 0 {
-                out.put_slice(separator);
-            }
-            out.put_slice(value.as_bytes());
-        }
-        out.put_u8(0);
+        fields::put(out, value);
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     content::body::ResponseBody,
     exchange::{tunnel::tunnel, Upgrade},
-    origins::workers::protocol::{frame::HeaderPairs, hijacked::Hijacked},
+    origins::workers::protocol::{fields::put_pair, frame::HeaderPairs, hijacked::Hijacked},
 };
 
 /// Largest response head an app may write itself.
@@ -71,11 +71,10 @@ async fn read_head(stream: &mut UnixStream, mut received: BytesMut) -> Result<(u
         let mut parsed = httparse::Response::new(&mut fields);
         match parsed.parse(&received) {
             Ok(httparse::Status::Complete(length)) => {
-                let copy = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
-                let pairs =
-                    parsed.headers.iter().map(|field| (copy(field.name.as_bytes()), copy(field.value))).collect();
+                let mut pairs = Vec::new();
+                parsed.headers.iter().for_each(|field| put_pair(&mut pairs, field.name, field.value));
                 let status = parsed.code.unwrap_or(0);
-                return Ok((status, pairs, received.split_off(length).freeze()));
+                return Ok((status, HeaderPairs::new(pairs.into()), received.split_off(length).freeze()));
             }
             Ok(httparse::Status::Partial) if received.len() < HEAD => {}
             _ => return Err(Unsendable("a hijacking app wrote no HTTP response head".into())),

@@ -120,13 +120,14 @@ fn promised(headers: &HeaderMap) -> Option<u64> {
 
 /// Pairs as a header map; the shim has checked them, this is the second lock.
 pub fn header_map(pairs: &HeaderPairs) -> Result<HeaderMap, Unsendable> {
-    // A header map panics when it is asked to hold some tens of thousands.
-    if pairs.len() > MAX_HEADERS {
-        return Err(Unsendable(format!("more than {MAX_HEADERS} header fields")));
-    }
-    let mut headers = HeaderMap::with_capacity(pairs.len() + 2);
-    for (name, value) in pairs {
-        let refused = || Unsendable(format!("header {:?}: {:?}", name, value));
+    // Most have more bytes than this; they get Content-Length, Cache-Status and Connection besides.
+    let mut headers = HeaderMap::with_capacity((pairs.size() / 32).min(MAX_HEADERS) + 4);
+    for (name, value) in pairs.iter() {
+        // A header map panics when it is asked to hold some tens of thousands.
+        if headers.len() == MAX_HEADERS {
+            return Err(Unsendable(format!("more than {MAX_HEADERS} header fields")));
+        }
+        let refused = || Unsendable(format!("header {:?}: {:?}", Bytes::copy_from_slice(name), value));
         let name = HeaderName::from_bytes(name).map_err(|_| refused())?;
         headers.append(name, HeaderValue::from_maybe_shared(value.clone()).map_err(|_| refused())?);
     }
@@ -136,14 +137,17 @@ pub fn header_map(pairs: &HeaderPairs) -> Result<HeaderMap, Unsendable> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origins::workers::response_buffer::{buffer, Reader};
+    use crate::origins::workers::{
+        protocol::fields::put_pair,
+        response_buffer::{buffer, Reader},
+    };
     use bytes::Bytes;
     use http_body_util::BodyExt;
 
     fn pairs(list: &[(&'static str, &'static str)]) -> HeaderPairs {
-        list.iter()
-            .map(|(name, value)| (Bytes::from_static(name.as_bytes()), Bytes::from_static(value.as_bytes())))
-            .collect()
+        let mut fields = Vec::new();
+        list.iter().for_each(|(name, value)| put_pair(&mut fields, name, value));
+        HeaderPairs::new(fields.into())
     }
 
     fn whole(status: u16, list: &[(&'static str, &'static str)], head_only: bool) -> Response<ResponseBody> {
@@ -247,7 +251,7 @@ mod tests {
 
     #[test]
     fn values_that_would_split_a_response_are_refused() {
-        for (name, value) in [("a b", "x"), ("a", "x\r\ny: z"), ("a", "x\0")] {
+        for (name, value) in [("a b", "x"), ("a", "x\r\ny: z"), ("a", "x\x01")] {
             assert!(response(200, &pairs(&[(name, value)]), AnswerBody::Whole(Bytes::new()), false).is_err());
         }
         for status in [99, 100, 101, 103] {

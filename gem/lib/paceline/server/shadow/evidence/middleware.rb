@@ -87,8 +87,14 @@ module Paceline
           def start(env)
             links = MiddlewareChain.of(@app)
             @names = {}.compare_by_identity
+            @ats = {}
             @bodies = {}.compare_by_identity
-            links.each { |link| @names[link.object] = link.name if watch(link.object) }
+            links.each do |link|
+              next unless watch(link.object)
+
+              @names[link.object] = link.name
+              @ats[link.name] ||= at(link.object)
+            end
             @ends = links.flat_map(&:inner).reject { |app| @names.key?(app) }.select { |app| watch(app) }
             @owners = Owners.new
             super
@@ -102,14 +108,24 @@ module Paceline
             response
           end
 
-          # Microseconds, the most first.
+          # Microseconds, the most first; `at`: where its `call` begins, as "lib/stamper.rb:7".
           def to_h
             return [] unless @owners
 
-            @owners.times.reject { |name, _| name.nil? }.sort_by { |_, us| -us }.map { |name, us| { name: name, own_us: us.round } }
+            @owners.times.reject { |name, _| name.nil? }.sort_by { |_, us| -us }.map { |name, us| { name: name, at: @ats[name], own_us: us.round } }
           end
 
           private
+
+          # "": not in Ruby, or by method_missing.
+          def at(app)
+            call = app.method(:call)
+            call = call.super_method while call && call.owner == Calls
+            path, line = call&.source_location
+            path ? "#{@places.name(path)}:#{line}" : ""
+          rescue NameError
+            ""
+          end
 
           # False if it can't be watched.
           def watch(app)

@@ -20,6 +20,12 @@ module Paceline
             Clock.aside { @place.of(caller_locations(2)) }
           end
 
+          # A line of the application as `app/models/beer.rb:4`; nil: it is another's.
+          def of(path, line)
+            name = path && @place.relative(path)
+            "#{name}:#{line}" if name
+          end
+
           # A file's path below the root; what is a gem's begins with the gem's folder.
           def name(path)
             @names[path] ||= @place.relative(path) || (path.include?("/gems/") ? path.rpartition("/gems/").last : path)

@@ -18,7 +18,9 @@ module Paceline
           LIMIT = 200
           # Who is asked whether a table is read whole, by the name of the adapter.
           SCANS = { "SQLite" => SqlScan, "PostgreSQL" => PostgresqlScan, "PostGIS" => PostgresqlScan }.freeze
-          private_constant :APART, :LIMIT, :SCANS
+          # Microseconds that the slowest query of a shape takes, where what there is of indexes could be better.
+          SLOW_US = 1_000
+          private_constant :APART, :LIMIT, :SCANS, :SLOW_US
 
           # Queries of one shape. `values`: those that were seen; `example`: the SQL text of the one that took longest, with its values (`binds`), its time
           # and the pool of its connection.
@@ -50,9 +52,10 @@ module Paceline
           def stop(env)
             super
             longest.each do |shape, entry|
-              next unless entry.scans && entry.us >= entry.scans::MIN_US && shape.match?(/\bWHERE\b|\bJOIN\b/i)
+              next unless entry.scans && entry.us >= entry.scans::MIN_US && shape.match?(/\bWHERE\b|\bJOIN\b|\bORDER BY\b/i)
 
-              entry.scan = entry.scans.find(entry.example, entry.binds, entry.pool)
+              scan = entry.scans.find(entry.example, entry.binds, entry.pool)
+              entry.scan = scan unless scan&.key?(:reads) && entry.longest < SLOW_US
             end
             @shapes.each_value { |entry| entry.binds = nil }
           end

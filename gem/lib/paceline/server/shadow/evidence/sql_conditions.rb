@@ -52,7 +52,27 @@ module Paceline
             of(name, known, :equal).uniq
           end
 
+          # Whether it asks for some of the rows only.
+          def limited?
+            @tokens.any? { |token| token.kind == :word && token.word == "LIMIT" }
+          end
+
+          # The columns that the rows of the table by this name are ordered by, all of them upwards or all of them downwards; nil: by something else, or by nothing.
+          def order(name, known)
+            from = @tokens.each_cons(2).find_index { |pair| pair.map(&:word) == %w[ORDER BY] } or return
+            parts = clause(from + 2).slice_when { |token, _| token.text == "," }.map { |part| part.reject { |token| token.text == "," } }
+            columns = parts.map { |part| ordered(part, name, known) }
+            columns.map(&:first) if columns.all? && columns.map(&:last).uniq.size == 1
+          end
+
           private
+
+          # [column, "ASC" or "DESC"], or nil.
+          def ordered(tokens, name, known)
+            owner, column, rest = operand(tokens)
+            way = rest&.first&.word || "ASC"
+            [column, way] if column && rest.size <= 1 && %w[ASC DESC].include?(way) && (owner.nil? || owner == name) && known.include?(column)
+          end
 
           def of(name, known, *kinds)
             wanted = @columns.select { |_, _, kind| kinds.include?(kind) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Connections that an application opens without Net::HTTP: by other HTTP libraries (Excon, HTTPX, http.rb), to message queues, mail and directory servers, or by
-# itself. What goes over them can't be told apart as read or write, and not recorded: none is opened. Those of the libraries that have guards of their own are
+# itself. What goes over them can't be told apart as read or write, and not recorded: none is opened. Nor are sockets made as files. Those of the libraries that have guards of their own are
 # (redis.rb, memcached.rb, mongo.rb), and of databases' drivers in C, which do not come here. Datagrams are not looked at, nor what other programs send.
 module Paceline
   module Server
@@ -22,8 +22,31 @@ module Paceline
             end
           end
 
+          # Before BasicSocket: a connection may be opened with its first data.
+          module OfBasicSocket
+            def send(message, flags, address = nil)
+              Sockets.check_address(self, address) if address
+              super
+            end
+
+            def sendmsg(message, flags = 0, address = nil, *controls)
+              Sockets.check_address(self, address) if address
+              super
+            end
+
+            def sendmsg_nonblock(message, flags = 0, address = nil, *controls, **)
+              Sockets.check_address(self, address) if address
+              super
+            end
+          end
+
           # Before Socket.
           module OfSocket
+            def bind(address)
+              Sockets.check_file(address)
+              super
+            end
+
             def connect(address)
               Sockets.check_address(self, address)
               Confinement.outside { super }
@@ -43,6 +66,14 @@ module Paceline
             end
           end
 
+          # Before UNIXServer: its socket is a file.
+          module OfUNIXServer
+            def initialize(path)
+              Sockets.check_file(Addrinfo.unix(path))
+              super
+            end
+          end
+
           class << self
             def there?
               true
@@ -50,9 +81,11 @@ module Paceline
 
             def install
               close_inherited
+              ::BasicSocket.prepend(OfBasicSocket)
               ::TCPSocket.prepend(OfTCPSocket)
               ::Socket.prepend(OfSocket)
               ::UNIXSocket.prepend(OfUNIXSocket)
+              ::UNIXServer.prepend(OfUNIXServer)
             end
 
             # The block says where to. Raises Errno::ECONNREFUSED.
@@ -71,6 +104,12 @@ module Paceline
               return if address.ip? && address.ip_port == DNS
 
               check { address.unix? ? name(address.unix_path) : address.inspect_sockaddr }
+            end
+
+            # A socket that is bound to a path is made there, unless it has no file (`\0`). Raises Errno::EROFS.
+            def check_file(address)
+              address = Addrinfo.new(address) unless address.is_a?(Addrinfo)
+              Files.to_change(address.unix_path) if address.unix? && !address.unix_path.empty?
             end
 
             # Of a Unix socket, below the application's folder if it is there.

@@ -101,6 +101,8 @@ module Paceline
             database = ::SQLite3::Database.new(copy)
             # A shadow makes each connection read-only.
             database.execute("PRAGMA query_only = OFF")
+            # A large one is sorted in a file otherwise, in a folder that is kept from shadows.
+            database.execute("PRAGMA temp_store = MEMORY")
             known = database.table_info(table).map { |column| column["name"] }
             return false unless (columns - known).empty?
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "stored_rows"
+
 # The part of FreeSql that is about associations. Loading `beer.brewery` by itself costs more than its query: a relation, its SQL, its log. What is
 # loaded with `includes` costs none of this for each record, so in the later replays an association's records are made of its kept result at once.
 module Paceline
@@ -15,10 +17,6 @@ module Paceline
               options[:async] ? super : FreeSql.active.records(self) { super }
             end
           end
-
-          # Rows as hashes, the types that the class does not know, and the shape of the query.
-          Rows = Struct.new(:rows, :types, :shape)
-          private_constant :Rows
 
           # `queries`: the FreeSql, whose memory this is.
           def initialize(memory, queries)
@@ -43,7 +41,8 @@ module Paceline
             begin
               records = yield
               found = @selected.first if @selected.size == 1
-              @memory[key] = rows(association.klass, found) if found && plain?(association.klass, found.result)
+              rows = StoredRows.of(association.klass, found.result, found.shape) if found
+              @memory[key] = rows if rows
             ensure
               @selected = outer
             end
@@ -61,22 +60,8 @@ module Paceline
             [owner.class, reflection.name, association.klass, value]
           end
 
-          # Whether each row is a record and nothing else.
-          def plain?(klass, result)
-            (klass.column_names - result.columns).empty?
-          end
-
-          def rows(klass, found)
-            result = found.result
-            rows = result.rows.map { |row| result.columns.zip(row).to_h }
-            Rows.new(rows, result.column_types.reject { |name, _| klass.attribute_types.key?(name) }, found.shape)
-          end
-
           def make(association, kept)
-            kept.rows.map do |row|
-              copied = row.transform_values { |value| value.is_a?(String) && !value.frozen? ? value.dup : value }
-              association.klass.instantiate(copied, kept.types).tap { |record| association.set_inverse_instance(record) }
-            end
+            kept.records.each { |record| association.set_inverse_instance(record) }
           end
         end
       end

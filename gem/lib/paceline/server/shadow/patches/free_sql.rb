@@ -2,11 +2,12 @@
 
 require_relative "../evidence/sql_shape"
 require_relative "free_associations"
+require_relative "free_relations"
 require_relative "memory"
 
 # What if these queries took no time? The first replay of a request keeps their results, the later ones get copies of them. Queries that the first one
 # did not make are really made. Of repeated queries the first one is made, too: the author can put all of them into one, and that one costs something.
-# Records are made of the results each time, as they are of those of one large query.
+# Records are made of the results each time, as they are of those of one large query; relations and SQL are not, since that one has its own.
 module Paceline
   module Server
     module Shadow
@@ -30,6 +31,7 @@ module Paceline
               @active = new(shapes, shadow, all: params["all"] == true)
               ::ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Selecting)
               ::ActiveRecord::Associations::Association.prepend(FreeAssociations::Finding)
+              FreeRelations.install
             end
           end
 
@@ -48,7 +50,10 @@ module Paceline
             @all = all
             @memory = Memory.new(shadow)
             @associations = FreeAssociations.new(@memory, self)
+            @relations = FreeRelations.new(shadow, self)
           end
+
+          attr_reader :relations
 
           # The records of an association: made of what is kept, or what the block returns.
           def records(association, &block)
@@ -65,6 +70,7 @@ module Paceline
             end
             count(kept.shape) if kept
             @associations.selected(kept)
+            @relations.selected(kept)
             result || copy(kept.result)
           end
 

@@ -42,7 +42,7 @@ const NEXT_CHANNEL: Duration = Duration::from_secs(5);
 
 /// A channel on loan. Dropped without `give_back` or `take`, its worker is reported as broken.
 pub struct Lease {
-    pub(super) channel: Option<Channel>,
+    pub(super) channel: Option<Box<Channel>>,
     pub worker: WorkerId,
     /// Who the worker runs as.
     pub run_as: RunAs,
@@ -187,7 +187,7 @@ impl Lease {
 
     /// Keeps the channel (a hijack): the worker thread opens a new one when it is free. What counts the connection is to be
     /// kept as long as that is open.
-    pub fn take(mut self) -> (Channel, Hijacked) {
+    pub fn take(mut self) -> (Box<Channel>, Hijacked) {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
         let counted = self.queue.lock().members.get(&self.worker).map(|member| member.hijacked.open());
         // Of a worker that has gone nobody counts any.
@@ -238,7 +238,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.give_up("its channel is broken".into());
+        if self.channel.is_some() {
+            self.give_up("its channel is broken".into());
+        }
     }
 }
 

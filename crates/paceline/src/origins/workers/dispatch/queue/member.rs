@@ -22,7 +22,9 @@ use unix_user::RunAs;
 
 /// A worker.
 pub(super) struct Member {
-    pub(super) idle: Vec<Channel>,
+    // A channel is on the heap wherever it is.
+    #[allow(clippy::vec_box)]
+    pub(super) idle: Vec<Box<Channel>>,
     /// The ends of its threads' channels, idle or not: one for each thread that it has.
     pub(super) hang_ups: HashMap<usize, HangUp>,
     /// The requests of its busy threads.

@@ -13,7 +13,7 @@ mod streams;
 mod work;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -111,7 +111,7 @@ struct Waiter {
 
 #[derive(Default)]
 struct Inner {
-    members: HashMap<WorkerId, Member>,
+    members: BTreeMap<WorkerId, Member>,
     line: Line<Waiter>,
     pipes: Vec<Pipe>,
     /// When crawlers are to have a thread again.
@@ -176,7 +176,7 @@ impl Queue {
     }
 
     /// Adds a thread's channel: to a waiting request, or to the idle ones.
-    pub fn add(self: &Arc<Self>, worker: WorkerId, channel: Channel) {
+    pub fn add(self: &Arc<Self>, worker: WorkerId, channel: Box<Channel>) {
         let mut inner = self.lock();
         let Some(member) = inner.members.get_mut(&worker) else { return };
         member.is_back(channel.thread);
@@ -302,22 +302,20 @@ impl Queue {
         offer: Option<&Offer>,
         now: Micros,
     ) -> Option<Lease> {
-        if expected.long && !inner.may_take_long() {
-            return None;
-        }
-        // What has died with one worker already goes to the old side.
+        let turn = inner.turn(again.is_some(), now);
+        let may_have = |of_canary| turn.allows(of_canary) && (!expected.long || inner.may_take_long(of_canary));
+        let [may_old, may_canary] = [may_have(false), inner.share.is_some() && may_have(true)];
         let share = inner.share.as_ref();
-        let canary = share.is_some_and(|share| again.is_none() && share.is_canarys_turn());
         let is_canary = |id| share.is_some_and(|share| share.is_canary(id));
         let candidates = inner.members.iter_mut().filter(|(id, member)| {
-            let barred = again.is_some_and(|again| {
-                **id == again.worker || is_canary(**id) || again.alone && (member.spared || !member.is_free(now))
-            });
-            member.has_thread(expected.long, now) && !barred
+            let barred = again
+                .is_some_and(|again| **id == again.worker || again.alone && (member.spared || !member.is_free(now)));
+            let may = if is_canary(**id) { may_canary } else { may_old };
+            may && member.has_thread(expected.long, now) && !barred
         });
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = member.in_hand.iter().filter(|request| request.long == expected.long).count();
-            (is_canary(**id) != canary, alike, member.in_hand.len(), member.streams, member.hijacked.count(), **id)
+            (!turn.prefers(is_canary(**id)), alike, member.in_hand.len(), member.streams, member.hijacked.count(), **id)
         })?;
         let channel = member.idle.pop()?;
         let alone = again.is_some_and(|again| again.alone);
@@ -326,7 +324,7 @@ impl Queue {
         let accompanied = member.begin(request);
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         inner.expectations.begin(route, now);
-        let noted = inner.share.as_mut().map(|share| share.given(worker, again.is_none(), route));
+        let noted = inner.share.as_mut().map(|share| share.given(worker, again.is_none(), route, now));
         let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
         let mailbox = channel.as_ref().and_then(|channel| channel.mailbox());
         let (mut posted, mut roused, mut piped) = (None, false, false);
@@ -364,8 +362,7 @@ impl Queue {
         let now = self.now();
         let mut held = Vec::new();
         loop {
-            let has_thread = |long| inner.members.values().any(|member| member.has_thread(long, now));
-            let (short, long) = (has_thread(false), has_thread(true) && inner.may_take_long());
+            let (short, long) = (inner.has_thread(false, now), inner.has_thread(true, now));
             let stolen = if short { inner.steal() } else { None };
             let Some((place, waiter)) = stolen.or_else(|| inner.line.next(short, long)) else { break };
             if waiter.give.is_closed() {
@@ -395,7 +392,7 @@ impl Queue {
                 }
                 lease.wake_unused();
                 inner.end(&lease, None, now);
-                inner.pipes.retain(|pipe| !pipe.is_of(lease.channel.as_ref()));
+                inner.pipes.retain(|pipe| !pipe.is_of(lease.channel.as_deref()));
                 if let (Some(channel), Some(member)) = (lease.channel.take(), inner.members.get_mut(&lease.worker)) {
                     member.idle.push(channel);
                 }
@@ -439,10 +436,20 @@ impl Inner {
         self.members.values().any(|member| !member.leaving && !member.idle.is_empty() && member.in_hand.is_empty())
     }
 
-    /// Whether one more long request may have a thread.
-    fn may_take_long(&self) -> bool {
-        let serving = self.members.values().filter(|member| !member.leaving);
-        let (threads, long) = serving
+    /// Whether a worker that may have the next request has a thread for it.
+    fn has_thread(&self, long: bool, now: Micros) -> bool {
+        let turn = self.turn(false, now);
+        let has = |of_canary| {
+            let is_free = turn.allows(of_canary) && self.side(of_canary).any(|member| member.has_thread(long, now));
+            is_free && (!long || self.may_take_long(of_canary))
+        };
+        has(false) || self.share.is_some() && has(true)
+    }
+
+    /// Whether one more long request may have a thread of this side.
+    fn may_take_long(&self, of_canary: bool) -> bool {
+        let (threads, long) = self
+            .side(of_canary)
             .map(|member| (member.idle.len() + member.in_hand.len(), member.long()))
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let kept = if threads > 1 { (threads / KEPT).max(1) } else { 0 };

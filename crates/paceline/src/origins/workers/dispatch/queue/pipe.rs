@@ -258,7 +258,7 @@ impl Lease {
     }
 
     /// Gives the channel to the request that was posted next; None if there is one.
-    pub(super) fn next_turn(&self, inner: &mut Inner, channel: Channel, now: Micros) -> Option<Channel> {
+    pub(super) fn next_turn(&self, inner: &mut Inner, channel: Box<Channel>, now: Micros) -> Option<Box<Channel>> {
         let Some(at) = inner.pipes.iter().position(|pipe| pipe.is_of(Some(&channel))) else { return Some(channel) };
         let serves = inner.successor.is_none() && inner.members.get(&self.worker).is_some_and(|member| !member.leaving);
         if !serves {

@@ -35,7 +35,7 @@ impl Default for StreamThreads {
 
 impl Member {
     /// Keeps the channel of an idle thread; or closes it, which ends the thread, if there is one too many.
-    pub(super) fn rest(&mut self, channel: Channel) {
+    pub(super) fn rest(&mut self, channel: Box<Channel>) {
         if self.hang_ups.len() > self.threads.threads.saturating_add(self.streams) {
             self.hang_ups.remove(&channel.thread);
         } else {

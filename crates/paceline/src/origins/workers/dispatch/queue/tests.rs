@@ -14,7 +14,7 @@ pub(super) const REPORT: (&str, &str) = ("GET", "/report");
 const AGAIN: Again = Again { worker: 1, alone: false };
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
-pub(super) fn channel(thread: usize) -> Channel {
+pub(super) fn channel(thread: usize) -> Box<Channel> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     std::mem::forget(theirs);
     Channel::new(OwnedFd::from(ours), thread, &RunAs::Ourselves).unwrap()

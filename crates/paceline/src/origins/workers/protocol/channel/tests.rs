@@ -5,14 +5,14 @@ use std::io::Write;
 use super::*;
 use crate::origins::workers::protocol::frame::{encode, kind};
 
-fn pair() -> (Channel, StdUnixStream) {
+fn pair() -> (Box<Channel>, StdUnixStream) {
     let (ours, theirs) = StdUnixStream::pair().unwrap();
     let mut channel = Channel::new(ours.into(), 1, &RunAs::Ourselves).unwrap();
     channel.attach().unwrap();
     (channel, theirs)
 }
 
-fn chunk(number: RequestNumber) -> BytesMut {
+fn chunk(number: RequestNumber) -> Vec<u8> {
     encode(kind::CHUNK, |out| {
         out.put_u64(number);
         out.put_slice(b"piece");

@@ -56,7 +56,7 @@ impl Thread {
 }
 
 /// A channel of a thread, and the thread's side of it.
-fn channel(thread: usize) -> (Channel, Thread) {
+fn channel(thread: usize) -> (Box<Channel>, Thread) {
     let memory = memfd_create("mailbox", MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&memory, mailbox::SIZE as u64).unwrap();
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW).unwrap();

@@ -1,0 +1,161 @@
+# frozen_string_literal: true
+
+# A time of the clock in a statement (`where("published_at <= ?", Time.current)`): the page is good until the next row's time, for which the database is
+# asked. Any write to the table drops the page besides. Only where the time is compared with a column of a table, in a form that is known to the
+# letter; else the page is refused, since nobody knows what became of the time.
+module Paceline
+  module AutoCache
+    module Clock
+      module Bound
+        # One token each: a text, a quoted name, a parameter, a word, an operator.
+        TOKEN = /'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\d+|[A-Za-z_]\w*|\d[\w.]*|<=|>=|<>|!=|\|\||::|[^\s\w]/
+        # What a text may hide in.
+        UNKNOWN = %r{--|/\*|`|\bE'|\$\$|\bWITH\b}i
+        COMPARED = %w[< <= > >=].freeze
+        BEFORE = %w[WHERE AND OR NOT ON (].freeze
+        AFTER = [nil, ")", "AND", "OR", "ORDER", "GROUP", "LIMIT"].freeze
+        # Behind the name of a table that has no other name.
+        BEHIND = [nil, ")", "WHERE", "ORDER", "GROUP", "LIMIT", "INNER", "LEFT", "JOIN", "ON"].freeze
+        # As Active Record writes it.
+        TIME = /\A(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d(?:\.\d{1,6})?)\z/
+        # Frames of this library before who asks.
+        OWN = File.expand_path("..", __dir__)
+        FRAMES = 8
+        private_constant :TOKEN, :UNKNOWN, :COMPARED, :BEFORE, :AFTER, :BEHIND, :TIME, :OWN, :FRAMES
+
+        # Active Record is there.
+        def self.install
+          ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Quoting)
+          Hooks.reading(Quoting)
+        end
+
+        class << self
+          # A statement has run. `texts`: the times of the clock that were written as texts, with their marks.
+          def ran(connection, sql, values, texts)
+            texts.each do |text, marks|
+              next unless sql.include?(text) || values.any? { |value| value.is_a?(String) && value.include?(text) }
+
+              columns = columns(connection, sql, values, text)
+              nexts = columns&.map { |table, column| after(connection, table, column, text) }
+              if nexts.nil? || nexts.include?(false)
+                marks.each(&:refuse)
+              else
+                # Each was written for one place.
+                marks.reject(&:used?).first(columns.size).each(&:used!)
+                nexts.compact.product(marks).each { |time, mark| mark.good_until(time) }
+              end
+            end
+          end
+
+          # Active Record's cache of this request looks whether it has had the same statement. Its answer is what the database would say.
+          def by_query_cache?
+            frames = caller_locations(1, FRAMES).map { |frame| frame.absolute_path || frame.path }
+            frames.find { |path| !path.start_with?(OWN) }&.end_with?("/active_record/connection_adapters/abstract/query_cache.rb")
+          end
+
+          private
+
+          # With which columns the text is compared, each with its table; nil: that is not known.
+          def columns(connection, sql, values, text)
+            return if UNKNOWN.match?(sql) || !sql.match?(/\A\s*SELECT\b/i)
+
+            tokens = sql.scan(TOKEN)
+            found = places(tokens, connection.adapter_name == "SQLite", values, text)
+            literals = found.count { |at| tokens[at].start_with?("'") }
+            # It stands nowhere else.
+            return unless sql.scan(text).size == literals && values.all? { |value| !value.is_a?(String) || value == text || !value.include?(text) }
+            return unless found.size - literals == values.count(text) && found.any?
+
+            all = found.map { |at| column(tokens, at) }
+            all if all.all? { |table, column| table && connection.schema_cache.columns_hash(table)[column]&.type == :datetime }
+          end
+
+          # Where it stands, as a literal or a parameter.
+          def places(tokens, counts_parameters, values, text)
+            parameter = -1
+            tokens.each_index.select do |at|
+              token = tokens[at]
+              if counts_parameters && token == "?" then values[parameter += 1] == text
+              elsif !counts_parameters && token.match?(/\A\$\d+\z/) then values[token.delete_prefix("$").to_i - 1] == text
+              else token == "'#{text}'"
+              end
+            end
+          end
+
+          # `column <= text`, or `table.column <= text`, as a condition of its own.
+          def column(tokens, at)
+            return if at < 3 || !COMPARED.include?(tokens[at - 1]) || !AFTER.include?(tokens[at + 1]&.upcase)
+
+            column = name(tokens[at - 2])
+            qualified = tokens[at - 3] == "."
+            table = qualified ? name(tokens[at - 4]) : only_table(tokens)
+            return unless column && table && BEFORE.include?(tokens[at - (qualified ? 5 : 3)].upcase)
+
+            [table, column] if tables?(tokens, table)
+          end
+
+          # Each mention of it is the table itself, and no other one's name.
+          def tables?(tokens, table)
+            named = tokens.each_index.select { |at| name(tokens[at]) == table && tokens[at + 1] != "." && tokens[at - 1] != "." }
+            named.any? && named.all? { |at| at.positive? && %w[FROM JOIN].include?(tokens[at - 1].upcase) && BEHIND.include?(tokens[at + 1]&.upcase) }
+          end
+
+          def only_table(tokens)
+            words = tokens.map(&:upcase)
+            name(tokens[words.index("FROM") + 1]) if words.count("FROM") == 1 && words.count("SELECT") == 1 && !words.include?("JOIN")
+          end
+
+          def name(token)
+            case token
+            when /\A"([^"]+)"\z/ then Regexp.last_match(1)
+            when /\A[a-z_]\w*\z/ then token
+            end
+          end
+
+          # The next time in that column; nil: there is none; false: it can't be known.
+          def after(connection, table, column, text)
+            # In PostgreSQL a statement that fails ends the transaction.
+            return false if connection.transaction_open?
+
+            column = connection.quote_column_name(column)
+            sql = "SELECT CAST(MIN(#{column}) AS text) FROM #{connection.quote_table_name(table)} WHERE #{column} > '#{text}'"
+            found = connection.query_value(sql, "Paceline")
+            return if found.nil?
+
+            parts = TIME.match(found.to_s) or return false
+            ::Time.utc(*parts.captures.first(5).map(&:to_i), parts[6].to_r).to_r
+          rescue StandardError
+            false
+          end
+        end
+
+        # Before ActiveRecord's adapters.
+        module Quoting
+          def quoted_date(value)
+            return super if Clock.idle? || !MARKS[value]
+
+            Clock.quoted(self, value) { super }
+          end
+        end
+      end
+
+      class << self
+        # The block writes a value as the text of a statement.
+        def quoted(connection, value, &call)
+          mark = own(value)
+          return yield if mark.nil? || mark.recording.quiet? || !known_database?(connection)
+
+          mark.recording.quiet(&call).tap { |text| mark.recording.bind_mark(text, mark.moved(mark.shift)) }
+        end
+
+        private
+
+        # Texts in the order of time, and no hour that comes twice.
+        def known_database?(connection)
+          settings = ::ActiveRecord.respond_to?(:default_timezone) ? ::ActiveRecord : ::ActiveRecord::Base
+          %w[SQLite PostgreSQL].include?(connection.adapter_name) && settings.default_timezone == :utc
+        end
+      end
+    end
+  end
+end
