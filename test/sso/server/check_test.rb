@@ -54,7 +54,7 @@ class SignOnCheckTest < Minitest::Test
 
   # 3. The clocks.
   def test_a_clock_that_is_wrong
-    text, status = check(kerberos_table, "--no-visit", within: ["faketime", "-f", "+1h"])
+    text, status = check(kerberos_table, "--no-visit", within: Faketime.command("+1h"))
     assert_equal 1, status, text
     assert_wrong text, "clock", /this machine's clock differs by -36\d\d s$/
     assert_includes text, "NTP"
@@ -233,7 +233,7 @@ class SignOnCheckTest < Minitest::Test
     assert_wrong text, "callback", /register the client/
     text, = check(toml, "--no-visit", "another.example.test")
     assert_wrong text, "callback", /redirect URI https:\/\/another\.example\.test/
-    text, = check(toml, "--no-visit", HOST, within: ["faketime", "-f", "+1h"])
+    text, = check(toml, "--no-visit", HOST, within: Faketime.command("+1h"))
     assert_wrong text, "clock", /this machine is 3\d\d\d s ahead of the provider/
     text, = check(toml.sub(provider.issuer, "http://127.0.0.1:1"), "--no-visit", HOST)
     assert_match(/^WRONG   (reachable|issuer): /, text)

@@ -63,7 +63,7 @@ class SignOnPeerTest < Minitest::Test
     seen["no ticket"] = both.() { |port| at(port).then { |answer| "#{answer.code} #{answer["www-authenticate"]}" } }
     seen["the next request of the same browser"] = both.() { |port| next_request(port, fresh) }
     replay(seen, both, fresh)
-    seen["clocks 10 minutes apart"] = both.() { |port| at(port, Open3.capture2e(@kdc.env, "faketime", "-f", "+10m", TICKETS, "token", HOST, "bindings=#{@der}").first.chomp).code }
+    seen["clocks 10 minutes apart"] = both.() { |port| at(port, Open3.capture2e(@kdc.env, *Faketime.command("+10m"), TICKETS, "token", HOST, "bindings=#{@der}").first.chomp).code }
     seen["a damaged token"] = both.() { |port| at(port, damaged(fresh.())).code }
     seen["no Base64 at all"] = both.() { |port| at(port, "!!!").code }
     seen["NTLM, with gss-ntlmssp installed"] = both.() { |port| ntlm(port) }

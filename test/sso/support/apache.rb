@@ -3,6 +3,7 @@
 require "fileutils"
 require "socket"
 require "tmpdir"
+require_relative "faketime"
 
 class Apache
   PROGRAM = "/usr/sbin/apache2"
@@ -39,9 +40,8 @@ class Apache
 
   # `clock`: at what time it runs.
   def start(clock: nil)
-    within = clock ? ["faketime", "-f", clock] : []
     env = @kdc.env.merge("KRB5_CONFIG" => file("krb5.conf"), "KRB5RCACHENAME" => "file2:#{file("cache/replay")}", "KRB5_KTNAME" => @keytab)
-    @pid = Process.spawn(env, *within, PROGRAM, "-D", "FOREGROUND", "-f", file("apache.conf"), out: file("out"), err: %i[child out], pgroup: true)
+    @pid = Process.spawn(env, *Faketime.command(clock), PROGRAM, "-D", "FOREGROUND", "-f", file("apache.conf"), out: file("out"), err: %i[child out], pgroup: true)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + DEADLINE
     begin
       TCPSocket.open("127.0.0.1", port).close

@@ -3,6 +3,7 @@ require "fileutils"
 require "open3"
 require "socket"
 require "tmpdir"
+require_relative "faketime"
 
 class Kdc
   REALM = "EXAMPLE.TEST"
@@ -13,7 +14,7 @@ class Kdc
   DEADLINE = 20
 
   def self.missing
-    PROGRAMS.reject { |name| PATH.split(":").any? { |folder| File.executable?(File.join(folder, name)) } }
+    PROGRAMS.reject { |name| PATH.split(":").any? { |folder| File.executable?(File.join(folder, name)) } } + Faketime.missing
   end
 
   attr_reader :dir, :port
@@ -35,9 +36,7 @@ class Kdc
 
   # Begins to answer. `clock`: how far from the right time it is, such as "-3h".
   def start(clock: nil)
-    within = clock ? ["faketime", "-f", clock] : []
-    # In a process group of its own: faketime has a child.
-    pid = Process.spawn(env, *within, "krb5kdc", "-n", out: file("kdc.out"), err: %i[child out], pgroup: true)
+    pid = Process.spawn(env, *Faketime.command(clock), "krb5kdc", "-n", out: file("kdc.out"), err: %i[child out], pgroup: true)
     @processes << pid
     wait { TCPSocket.open("127.0.0.1", port).close }
     self
@@ -74,8 +73,7 @@ class Kdc
 
   # Gets somebody's first ticket. `clock`: at what time.
   def sign_in(name, *options, clock: nil)
-    within = clock ? ["faketime", "-f", clock] : []
-    run(*within, "kinit", *options, name, stdin: "#{PASSWORD}\n")
+    run(*Faketime.command(clock), "kinit", *options, name, stdin: "#{PASSWORD}\n")
   end
 
   # The tickets in the cache say that they end a day from now. What the KDC has encrypted says what it said.

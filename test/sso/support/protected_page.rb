@@ -1,5 +1,6 @@
 # The example `protected` of crates/negotiate as a server, and curl as its client. `@kdc` (or what has the same `env` and `file`) is the test's.
 require "open3"
+require_relative "faketime"
 
 module ProtectedPage
   CHECKOUT = File.expand_path("../../..", __dir__)
@@ -10,9 +11,8 @@ module ProtectedPage
 
   # Starts the page. `clock`: at what time.
   def serve(keytab, *options, clock: nil, env: {})
-    within = clock ? ["faketime", "-f", clock] : []
     reader, writer = IO.pipe
-    pid = Process.spawn(@kdc.env.merge(env), *within, BIN, "serve", keytab, *options, out: writer, err: @kdc.file("page.err"), pgroup: true)
+    pid = Process.spawn(@kdc.env.merge(env), *Faketime.command(clock), BIN, "serve", keytab, *options, out: writer, err: @kdc.file("page.err"), pgroup: true)
     (@pages ||= []) << pid
     writer.close
     @port = reader.gets&.to_i or flunk("the page does not start: #{File.read(@kdc.file("page.err"))}")

@@ -15,7 +15,7 @@ module Realm
 
   def setup
     super
-    missing = Kdc.missing + Front.programs("curl", "faketime", "openssl")
+    missing = Kdc.missing + Front.programs("curl", "openssl")
     flunk "#{missing.join(", ")} missing: bin/setup test" if missing.any?
     @kdc = Realm.kdc
     FileUtils.rm_f([@kdc.file("cc"), @kdc.file("http.keytab")])
