@@ -55,6 +55,12 @@ impl MessageTracker {
         self.heads.load(SeqCst) > self.seen.load(SeqCst)
     }
 
+    /// Whether all that has come whole is answered, and more may come.
+    pub fn is_between(&self) -> bool {
+        let done = self.done.load(SeqCst);
+        done > 0 && done == self.heads.load(SeqCst) && !self.last.load(SeqCst)
+    }
+
     /// After the answer to this request the connection ends.
     pub fn is_last(&self) {
         self.last.store(true, SeqCst);

@@ -469,5 +469,5 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Server, PROCESS, "tag", TEXT,
         "Text shown in the process title.").preset(Unset("the root's folder name")).common(None, "tag"),
     Opt::new(Server, PROCESS, "front_threads", Kind::Count { max: 256 },
-        "Event-loop threads of the front. `auto` is one per core.").fixed("auto").flag("front-threads"),
+        "Event-loop threads of the front, at most: one takes connections until it has no time left, then another one does, too. `auto` is one per core.").fixed("auto").flag("front-threads"),
 ];

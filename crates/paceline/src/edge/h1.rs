@@ -32,6 +32,7 @@ use crate::{
         },
         pipeline::{self, Link},
     },
+    support::event_loops,
 };
 use http_guard::{
     guard::{GuardedStream, MessageTracker, MessageTurn},
@@ -69,7 +70,10 @@ where
             stream = resting;
             let rest = Rest::begin();
             let woken = tokio::select! {
-                woken = poll_fn(|cx| stream.poll_wake(cx)) => woken,
+                woken = poll_fn(|cx| {
+                    event_loops::may_move(true);
+                    stream.poll_wake(cx)
+                }) => woken,
                 _ = stop.closing() => false,
             };
             if !woken {
@@ -126,6 +130,7 @@ where
     let ConnectionContext { connection, server, messages, interim } = served;
     let limits = server.config.client.heads;
     let resting = RestingStream::default();
+    let talk = messages.clone();
     let stream =
         ClientStream { stream: Some(stream), resting: resting.clone(), interim: interim.clone(), lingering: None };
     let io = TokioIo::new(stream);
@@ -171,9 +176,14 @@ where
         builder.max_headers(limits.fields);
     }
     let mut serving = std::pin::pin!(builder.serve_connection(io, service).with_upgrades());
+    let parsing = poll_fn(|cx| {
+        let ended = serving.as_mut().poll(cx);
+        event_loops::may_move(talk.is_between());
+        ended
+    });
     let stopped = tokio::select! {
         // A client's broken connection is its own affair.
-        _ = serving.as_mut() => false,
+        _ = parsing => false,
         _ = stop.closing() => true,
     };
     if stopped {

@@ -11,23 +11,36 @@ use crate::{
         negotiate::{self as accepted, ConnectionSetup},
     },
     request::front::{drain::Stop, Front},
-    support::{near_timer, signal_mask, time_slice},
+    support::{
+        event_loops::{self, ClientSocket, EventLoops},
+        signal_mask, time_slice,
+    },
 };
 
 /// Connections that are accepted after the server was told to stop: the kernel holds no more than this (`BACKLOG`).
 const LAST_ACCEPTED: usize = 4096;
 
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
-pub fn all(listeners: Vec<(Listener, ConnectionSetup)>, server: Arc<Front>, stop: Stop) {
+pub fn all(
+    listeners: Vec<(Listener, ConnectionSetup)>,
+    server: Arc<Front>,
+    stop: Stop,
+    loops: Arc<EventLoops>,
+    number: usize,
+) {
     // Signals are the main thread's.
     signal_mask::block();
     time_slice::shorten();
     let Ok(runtime) = super::event_loop() else { return };
     server.know(runtime.handle().clone());
+    loops.enter(number, runtime.handle());
     runtime.block_on(async move {
         let accepting: Vec<_> = listeners
             .into_iter()
-            .map(|(listener, entrance)| tokio::spawn(accept(listener, entrance, server.clone(), stop.clone())))
+            .map(|(listener, entrance)| {
+                let gate = Gate { loops: loops.clone(), number };
+                tokio::spawn(accept(listener, entrance, server.clone(), stop.clone(), gate))
+            })
             .collect();
         drop(stop);
         for task in accepting {
@@ -38,31 +51,48 @@ pub fn all(listeners: Vec<(Listener, ConnectionSetup)>, server: Arc<Front>, stop
     });
 }
 
-async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front>, stop: Stop) {
+/// Whether this loop takes connections at the moment.
+struct Gate {
+    loops: Arc<EventLoops>,
+    number: usize,
+}
+
+async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front>, stop: Stop, gate: Gate) {
     macro_rules! serve_from {
-        ($own:expr, $accepting:expr, $of:ty, $address:expr) => {{
+        ($own:expr, $register:expr, $of:ty, $address:expr) => {{
             let serve = |stream: $of, peer, place| {
                 let peers = $address(&stream, peer);
                 let (entrance, server, stop) = (entrance.clone(), server.clone(), stop.clone());
-                tokio::spawn(async move {
+                event_loops::serve(async move {
                     let _place = place;
-                    accepted::serve(stream, peers, entrance, server, stop).await
+                    accepted::serve(ClientSocket::new(stream), peers, entrance, server, stop).await
                 });
             };
             let mut stopped = stop.clone();
-            loop {
-                // Without room nothing is accepted: the kernel keeps new clients waiting, and those being served go on.
-                let place = tokio::select! {
-                    place = server.slots.place(&server.log) => place,
-                    _ = stopped.asked_to_stop() => break,
-                };
+            'gate: loop {
                 tokio::select! {
-                    accepted = $accepting.accept() => match accepted {
-                        Ok((stream, peer)) => serve(stream, peer.into(), place),
-                        // Out of descriptors all the same (the whole machine is), or a client that left again.
-                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                    },
+                    () = gate.loops.opened(gate.number) => {}
                     _ = stopped.asked_to_stop() => break,
+                }
+                // Not registered before: a loop that takes none is not woken for them.
+                let Ok(accepting) = $own.try_clone().and_then($register) else { return };
+                let mut closed = std::pin::pin!(gate.loops.closed(gate.number));
+                loop {
+                    // Without room nothing is accepted: the kernel keeps new clients waiting, and those being served go on.
+                    let place = tokio::select! {
+                        place = server.slots.place(&server.log) => place,
+                        () = &mut closed => continue 'gate,
+                        _ = stopped.asked_to_stop() => break 'gate,
+                    };
+                    tokio::select! {
+                        accepted = accepting.accept() => match accepted {
+                            Ok((stream, peer)) => serve(stream, peer.into(), place),
+                            // Out of descriptors all the same (the whole machine is), or a client that left again.
+                            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                        },
+                        () = &mut closed => continue 'gate,
+                        _ = stopped.asked_to_stop() => break 'gate,
+                    }
                 }
             }
             // The kernel has taken some for us already: closed unaccepted they would be reset.
@@ -75,16 +105,13 @@ async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front
     }
     match &listener {
         Listener::Tcp(own) => {
-            let Ok(accepting) = own.try_clone().and_then(TcpListener::from_std) else { return };
             let local = settle_all(own);
-            serve_from!(own, accepting, TcpStream, |stream: &TcpStream, peer: Peer| {
-                near_timer::keep();
+            serve_from!(own, TcpListener::from_std, TcpStream, |stream: &TcpStream, peer: Peer| {
                 (peer.0, local.or_else(|| stream.local_addr().ok()))
             })
         }
         Listener::Unix { listener: own, .. } => {
-            let Ok(accepting) = own.try_clone().and_then(UnixListener::from_std) else { return };
-            serve_from!(own, accepting, UnixStream, |_: &UnixStream, _: Peer| (None, None))
+            serve_from!(own, UnixListener::from_std, UnixStream, |_: &UnixStream, _: Peer| (None, None))
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::{
     observe::log::Name,
     request::front::{drain, sampling, Front, UpgradeOutcome, ADOPTED},
     server::control::Control,
-    support::buffer_memory,
+    support::{buffer_memory, event_loops::EventLoops},
 };
 
 /// How often files that are watched are looked at.
@@ -57,11 +57,12 @@ impl Open {
     pub(super) fn serve(&mut self, server: &Arc<Front>, stop: drain::Stop) -> Result<(), StartError> {
         self.control.serve(server);
         tokio::spawn(sampling::run(server.clone()));
+        let loops = EventLoops::new(server.config.front_threads.max(1));
         for number in 0..server.config.front_threads.max(1) {
             let listeners = self.listeners.iter().map(shared).collect::<Result<Vec<_>, _>>()?;
-            let (server, stop) = (server.clone(), stop.clone());
+            let (server, stop, loops) = (server.clone(), stop.clone(), loops.clone());
             let thread = std::thread::Builder::new().name(format!("front-{number}"));
-            thread.spawn(move || accept::all(listeners, server, stop))?;
+            thread.spawn(move || accept::all(listeners, server, stop, loops, number))?;
         }
         for (listener, entrance) in &self.listeners {
             entrance.warnings().iter().for_each(|warning| server.log.event(Name::Notice, warning));

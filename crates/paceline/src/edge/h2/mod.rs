@@ -6,7 +6,11 @@ mod frames;
 mod streams;
 mod watched;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{poll_fn, Future},
+    sync::Arc,
+    time::Duration,
+};
 
 use http::Request;
 use http_body::Body;
@@ -29,6 +33,7 @@ use crate::{
         front::{drain::Stop, Front},
         pipeline::{self, Link},
     },
+    support::event_loops,
 };
 
 /// How long a client that was told to go (GOAWAY) may stay without an exchange.
@@ -81,8 +86,11 @@ where
     let mut look_at = None;
     loop {
         tokio::select! {
-            // A client's broken connection is its own affair.
-            _ = serving.as_mut() => return,
+            // A client's broken connection is its own affair. Its exchanges have tasks of their own, which stay where they are.
+            _ = poll_fn(|cx| {
+                event_loops::may_move(true);
+                serving.as_mut().poll(cx)
+            }) => return,
             _ = streams.flooded.notified() => return,
             _ = stop.asked_to_stop() => break,
             _ = streams.waiting.notified() => look_at = Some(Instant::now() + timeouts.write / 4),

@@ -50,7 +50,10 @@ use crate::{
         rules::Rules,
         server_timing,
     },
-    support::clock::{self, Micros},
+    support::{
+        clock::{self, Micros},
+        event_loops,
+    },
 };
 use http_guard::{
     host::{self, split_host},
@@ -103,6 +106,7 @@ impl Future for Running {
 
 /// Answers one request. Always: whatever goes wrong is an answer too.
 pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Incoming>, link: Link) -> Running {
+    event_loops::note_exchange();
     let (mut received, mut exchange) = receive(&front, connection, request, link);
     let host = exchange.client.host.clone().unwrap_or_else(|| host::host(&received.head).into_owned());
     let site = front.routes().find(host::split_host(&host).0).cloned();

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::event_loops;
+
 /// How long a loop spins for an answer, at most.
 const SPIN_TIME: Duration = Duration::from_micros(50);
 /// How many answers are waited for asleep after a spin that was in vain, at most. A worker's thread has the same
@@ -39,6 +41,7 @@ pub struct WaitingConversation(());
 impl WaitingConversation {
     pub fn begin() -> WaitingConversation {
         SPINS.with_borrow_mut(|spins| spins.conversations += 1);
+        event_loops::note_given();
         WaitingConversation(())
     }
 }
