@@ -1,50 +1,11 @@
 # frozen_string_literal: true
 
 require "helper"
-require "paceline/auto_cache"
+require "auto_cache/support/clock_shop"
 
 # Until when a page is good that has looked at the clock. Each test in a process of its own, since Time is changed there.
 class AutoCacheClockTest < Paceline::Test
-  HERE = Gem::Specification.find_all_by_name("activesupport").any?
-
-  def setup
-    skip "Active Support is not here" unless HERE
-  end
-
-  def shop
-    require "active_support/all"
-    require "paceline/auto_cache/clock"
-    Paceline::AutoCache::Clock::Methods.install
-    Paceline::AutoCache.instance_variable_set(:@readers, Paceline::AutoCache::Readers.new(__dir__))
-    Time.zone = "Berlin"
-    @soon = Time.at(Time.now.to_i + 100)
-    @zoned = @soon.in_time_zone
-    @past = Time.at(1000)
-    # Active Support 7.2 asks once which zone the machine has.
-    @soon.to_time
-    yield
-  end
-
-  def recording_of
-    recording = Paceline::AutoCache::Recording.new(Paceline::AutoCache.readers)
-    Paceline::AutoCache.with(recording) { yield }
-    recording
-  end
-
-  # Until when a page is good that does this (s since 1970); nil: for ever; false: it is refused.
-  def good_until(&act)
-    entries = []
-    recording_of { act.call }.each { |*fields, place| entries << [fields, place] }
-    entries.each { |_, place| assert_match(/\Aclock_test\.rb:\d+\z/, place) }
-    moments = entries.filter_map { |fields, _| Rational(fields.last, 1000) if fields.first == "W" }
-    entries.any? { |fields, _| fields.first == "M" } ? false : moments.first
-  end
-
-  def assert_good(time, name = nil, &) = assert_equal(time && time.to_r.floor(3), good_until(&), name)
-
-  def assert_refused(all)
-    all.each { |name, act| assert_equal false, good_until(&act), name }
-  end
+  include ClockShop
 
   def test_a_comparison_is_good_until_its_result_changes
     return if apart
@@ -95,9 +56,9 @@ class AutoCacheClockTest < Paceline::Test
         zoned_difference: -> { @zoned - Time.current }, hash: -> { { Time.now => 1 } }, uniq: -> { [Time.now, @past].uniq }, marshal: -> { Marshal.dump(Time.now) },
         zoned_marshal: -> { Marshal.dump(Time.current) }, copy: -> { Time.at(Time.now) }, dup: -> { Time.now.dup.to_f }, zoned_dup: -> { Time.current.dup.to_f },
         json: -> { Time.current.as_json }, inspect: -> { [Time.now].inspect }, offset: -> { Time.current.utc_offset }, dst: -> { Time.current.dst? },
-        round: -> { Time.now.round > @soon }, subclass: -> { Class.new(Time).now > @soon }, date_time: -> { Time.now.to_datetime }, number: -> { Time.now == 5 },
-        change: -> { Time.current.change(usec: 0) > @zoned }, seconds: -> { Time.current.seconds_since_midnight }, file: -> { File.utime(Time.now, @past, "/dev/zero") rescue 0 },
-        kept: -> { @kept = 5.minutes.from_now }, date: -> { Date.new(2020) < Time.now }, shifted: -> { 5.minutes.ago.to_s }, block: -> { Time.now.then(&:usec) },
+        subclass: -> { Class.new(Time).now > @soon }, date_time: -> { Time.now.to_datetime }, number: -> { Time.now == 5 },
+        change: -> { Time.current.change(day: 1) > @zoned }, seconds: -> { Time.current.seconds_since_midnight }, file: -> { File.utime(Time.now, @past, "/dev/zero") rescue 0 },
+        kept: -> { @kept = 5.minutes.from_now }, shifted: -> { 5.minutes.ago.to_s }, block: -> { Time.now.then(&:usec) },
         time_of_day: -> { Time.now.sec }, local: -> { Time.now.localtime.to_a }, clock: -> { Process.clock_gettime(Process::CLOCK_REALTIME) }.then { -> { Time.now.nsec } }
       )
     end

@@ -226,6 +226,21 @@ class AutoCacheRailsTest < Paceline::Test
     end
   end
 
+  # In a template, and in a line of a controller.
+  def test_numbers_of_the_clock
+    return if apart
+
+    shop do |visitor|
+      at = Time.now.to_i + 1000
+      recording = visitor.ask("/aged?at=#{at}")
+      assert_equal ["new", []], [visitor.last_response.body, entries(recording, "M")]
+      assert_in_delta((at + 5) * 1000, entries(recording, "W").dig(0, 0), 1)
+      recording = visitor.ask("/lately")
+      assert_equal ["false", [], []], [visitor.last_response.body, entries(recording, "M"), entries(recording, "W")]
+      assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/written"), "M")
+    end
+  end
+
   def test_tokens_are_places_of_the_page
     return if apart
 

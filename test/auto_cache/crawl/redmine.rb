@@ -23,13 +23,15 @@ module Crawl
       "/issues/*.json?include=journals" => 6, "/time_entries.json" => 4, "/users/current.json" => 4
     }.freeze
 
-    # Copies it. `dir`: an empty folder.
-    def self.copy(prepared, dir)
+    # Copies it. `dir`: an empty folder. `as_it_is`: no line of it is changed.
+    def self.copy(prepared, dir, as_it_is: false)
       prepared = File.realpath(prepared)
       FileUtils.cp_r(File.join(prepared, "."), dir)
       %w[config/database.yml Gemfile].map { |name| File.join(dir, name) }.each { |file| File.write(file, File.read(file).gsub(prepared, dir)) }
       FileUtils.rm_rf(Dir[File.join(dir, "{log,tmp}/*")])
       FileUtils.mkdir_p(File.join(dir, "tmp/pids"))
+      return if as_it_is
+
       File.write(File.join(dir, "config/initializers/99-crawl.rb"), INITIALIZER)
       helper = File.join(dir, "app/helpers/application_helper.rb")
       File.write(helper, File.read(helper).sub("\#{SecureRandom.hex(4)}", "one"))

@@ -15,6 +15,7 @@ class CacheAutoClockTest < Minitest::Test
     "config.cache_classes = true"
   ].freeze
   APP = RailsShop.config_ru(<<~RUBY, railties: %w[active_record action_controller action_view], config: SETTINGS).freeze
+    require "./ages"
     ActiveRecord::Schema.verbose = false
     class Sale < ActiveRecord::Base
       def open? = starts_at.past? && ends_at > Time.current
@@ -33,6 +34,9 @@ class CacheAutoClockTest < Minitest::Test
       def listed = render(plain: Sale.all.select(&:open?).map(&:id).join(","))
       def today = render(plain: "\#{Date.current} \#{Sale.where(starts_at: Date.today.beginning_of_day..).count}")
       def bound = render(plain: Sale.where("starts_at <= ?", Time.current).pluck(:id).join(","))
+      def range = render(plain: Sale.where(starts_at: ..Time.current).pluck(:id).join(","))
+      def aged = render(plain: Ages.of(Sale.find(params[:id])))
+      def rounded = render(plain: Ages.rounded(Sale.find(params[:id])))
       def words = render(inline: "<%= time_ago_in_words(Sale.find(params[:id]).seen_at) %>")
       def odd = render(plain: Sale.where("julianday(starts_at) <= julianday(?)", Time.current).count.to_s)
       def elapsed = render(plain: (Time.now - Sale.find(1).seen_at).positive?.to_s)
@@ -47,8 +51,17 @@ class CacheAutoClockTest < Minitest::Test
       get "/sales/:id", to: "sales#show"
       post "/sales/:id", to: "sales#write"
       get "/seen/:id", to: "sales#seen"
-      get "/words/:id", to: "sales#words"
-      %w[listed today bound odd elapsed written].each { |name| get "/\#{name}", to: "sales#\#{name}" }
+      %w[words aged rounded].each { |name| get "/\#{name}/:id", to: "sales#\#{name}" }
+      %w[listed today bound range odd elapsed written].each { |name| get "/\#{name}", to: "sales#\#{name}" }
+    end
+  RUBY
+
+  # Of numbers, a file of its own: what config.ru says is evaluated.
+  AGES = <<~RUBY.freeze
+    module Ages
+      def self.age(sale) = Time.now - sale.seen_at
+      def self.of(sale) = age(sale) > 2 && sale.seen_at.to_i < 2.seconds.ago.to_i + 1 ? "long ago" : "lately"
+      def self.rounded(sale) = Time.current.change(usec: 0) >= sale.starts_at ? "open" : "closed"
     end
   RUBY
 
@@ -62,7 +75,7 @@ class CacheAutoClockTest < Minitest::Test
     skip_without_rails
     skip "SQLite is not here" if Gem::Specification.find_all_by_name("sqlite3").empty?
     database = "production:\n  adapter: sqlite3\n  database: shop.sqlite3\n  pool: 5\n  timeout: 10000\n"
-    @dir = app("config.ru" => APP, "config/database.yml" => database, "paceline.toml" => SERVE)
+    @dir = app("config.ru" => APP, "ages.rb" => AGES, "config/database.yml" => database, "paceline.toml" => SERVE)
     @server = serve(@dir, "-w", "2", "-t", "1", env: { "XDG_STATE_HOME" => File.join(@dir, "state") })
   end
 
@@ -119,6 +132,9 @@ class CacheAutoClockTest < Minitest::Test
     prove("GET /listed", "/listed")
     prove("GET /words/*", "/words/1")
     prove("GET /bound", "/bound")
+    prove("GET /range", "/range")
+    prove("GET /aged/*", "/aged/1")
+    prove("GET /rounded/*", "/rounded/1")
     year = " in #{Time.now.year}"
     # To the millisecond, and between two.
     [0, Rational(1, 2000)].each do |part|
@@ -132,13 +148,23 @@ class CacheAutoClockTest < Minitest::Test
     moment = Time.at((Time.now + AHEAD).to_i) + Rational(1, 2000)
     change(1, starts_at: moment, ends_at: moment + 3600)
     assert_change("/bound", moment, "", "1")
+    moment = Time.at((Time.now + AHEAD).to_i) + Rational(1, 2)
+    change(1, starts_at: moment, ends_at: moment + 3600)
+    assert_change("/range", moment, "", "1")
+    moment = Time.at((Time.now + AHEAD).to_i)
+    change(1, starts_at: moment, ends_at: moment + 3600)
+    assert_change("/rounded/1", moment, "closed", "open")
     seen = Time.at(Time.now.to_i)
     change(1, seen_at: seen)
     assert_change("/seen/1", seen + 2, "lately", "long ago")
+    seen = Time.at(Time.now.to_i) + Rational(1, 4)
+    change(1, seen_at: seen)
+    assert_change("/aged/1", seen + 2, "lately", "long ago")
     moment = Time.at((Time.now + AHEAD).to_i)
     change(1, seen_at: moment - 150)
     assert_change("/words/1", moment, "2 minutes", "3 minutes")
-    assert_equal %w[serving] * 5, routes.values_at("GET /sales/*", "GET /seen/*", "GET /listed", "GET /words/*", "GET /bound").map { |route| route["stage"] }
+    labels = ["GET /sales/*", "GET /seen/*", "GET /listed", "GET /words/*", "GET /bound", "GET /range", "GET /aged/*", "GET /rounded/*"]
+    assert_equal %w[serving] * labels.size, routes.values_at(*labels).map { |route| route["stage"] }
 
     # A write before the moment drops it as it drops any page.
     change(1, starts_at: Time.now + 3600, ends_at: Time.now + 7200)

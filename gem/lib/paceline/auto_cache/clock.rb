@@ -2,11 +2,15 @@
 
 # Until when a page is good that has looked at the clock. A time that a line of the application gets from the clock is marked, and so is what is made
 # of it by steps that are known: by adding a duration, in another zone. Compared with another time, the page is good until the result changes;
-# of its date, until midnight. Whatever else is done with it refuses the page: by a method that nobody knows, in another thread, or nothing at all,
-# since then it may be kept for a later request. A mark belongs to one request: for all others, and after it, the value is a time like any other.
+# of its date, until midnight. A number that is made of it is followed as far as one line calculates and compares (seconds.rb). Whatever else is done with it
+# refuses the page: by a method that nobody knows, in another thread, or nothing at all, since then it may be kept for a later request. A mark belongs to one request:
+# for all others, and after it, the value is a time like any other.
 require_relative "hooks"
 require_relative "clock/blindness"
+require_relative "clock/mark"
 require_relative "clock/moves"
+require_relative "clock/seconds"
+require_relative "clock/uses"
 require_relative "clock/methods"
 require_relative "clock/words"
 require_relative "clock/bound"
@@ -14,55 +18,10 @@ require_relative "clock/bound"
 module Paceline
   module AutoCache
     module Clock
-      # A time of the clock: it was read at `now` (seconds since 1970), and is that plus `shift` as long as the page is good.
-      class Mark
-        attr_reader :recording, :what, :place, :now, :shift
-
-        def initialize(recording, what, place, now, shift = 0)
-          @recording = recording
-          @what = what
-          @place = place
-          @now = now
-          @shift = shift
-          @used = false
-        end
-
-        # Of a value that was made of this one.
-        def moved(shift)
-          @used = true
-          Mark.new(recording, what, place, now, shift)
-        end
-
-        # What was made of it is the same until the value is this time.
-        def good_until(time)
-          @used = true
-          recording.good_until(time - shift, place)
-        end
-
-        # It was compared with this time: the result changes once, if that lies ahead.
-        def compare(time)
-          @used = true
-          recording.good_until(time - shift, place) if time - shift >= now
-        end
-
-        # Its value may be in the page. Any thread may say so.
-        def refuse
-          @refused = true
-        end
-
-        def used? = @used
-
-        # What was made of it is known.
-        def used!
-          @used = true
-        end
-
-        # The page can't be kept: nobody knows what became of the value.
-        def lost? = @refused || !@used
-      end
-
       # Values with a mark, of all requests that are under way. A WeakMap would lose them when objects are moved (GC.compact, before Ruby 3.3).
       MARKS = {}.compare_by_identity
+      # 1970, as a Julian day.
+      EPOCH = Rational(4_881_175, 2)
       # With more, somebody has not ended his recordings.
       MAX_MARKS = 100_000
 
@@ -111,12 +70,15 @@ module Paceline
           call = -> { original.call(*arguments, **options, &block) }
           return call.call unless (mark = own(receiver)) && !mark.recording.quiet?
 
-          kind = Moves.kind(name, arguments) unless block
+          kind = Moves.kind(name, arguments, options) unless block
+          kind = :number if kind == :shift && name == :- && time?(arguments.first)
           kind = :nothing if name == :hash && Bound.by_query_cache?
           case kind
           when :same, :shift, :calendar then return move(mark, receiver, kind, arguments, &call)
+          when :number then return number(mark, receiver, name, arguments, &call)
+          when Moves::Rounding then return round(mark, receiver, kind, &call)
           when :compare then arguments.each { |other| compare(receiver, other) }
-          when nil then mark.refuse
+          when nil then read(mark)
           when :nothing then nil
           else mark.good_until(mark.recording.quiet { Moves.public_send(kind, receiver) })
           end
@@ -135,7 +97,23 @@ module Paceline
 
         def copied(original, copy)
           mark = own(original)
-          mark(copy, mark.moved(mark.shift)) if mark && !mark.recording.quiet?
+          mark(copy, mark.moved) if mark && !mark.recording.quiet?
+        end
+
+        # The block subtracts a value with a mark from a time.
+        def subtracted(time, value, &call)
+          mark = own(value)
+          return yield if mark.nil? || mark.recording.quiet?
+
+          number(mark, value, :-, [time], reversed: true, &call)
+        end
+
+        # The block brings a value to the precision of a column (digits of a second; nil: as it is).
+        def precise(value, digits, &call)
+          mark = own(value)
+          return yield if mark.nil? || mark.recording.quiet?
+
+          round(mark, value, Moves::Rounding.new(digits && Rational(1, 10**digits)), &call)
         end
 
         # Something reads these values, and nobody knows what for.
@@ -180,8 +158,46 @@ module Paceline
           mark = own(value) or return
           case other
           when nil, true, false, Symbol, String then nil # It is no time, and nobody looks at this one.
-          else time?(other) ? mark.compare(mark.recording.quiet { other.to_r }) : mark.refuse
+          else (moment = moment(mark, other)) ? mark.compare(moment) : read(mark)
           end
+        end
+
+        # Of a time or a date, as Active Support compares them.
+        def moment(mark, other)
+          return mark.recording.quiet { other.to_r } if time?(other)
+
+          (other.ajd - EPOCH) * Moves::DAY if defined?(::ActiveSupport) && [::Date, ::DateTime].include?(other.class)
+        end
+
+        # Nobody knows what for. A value that is the same for a while is that as long.
+        def read(mark)
+          mark.coarse? ? mark.good_until_moment(mark.changes) : mark.refuse
+        end
+
+        # The block makes a number of it.
+        def number(mark, receiver, name, arguments, reversed: false, &call)
+          value = mark.recording.quiet(&call)
+          other = arguments.first
+          return value.tap { [receiver, other].each { |one| own(one)&.refuse } } if arguments.any? && (!time?(other) || MARKS[other])
+
+          Seconds.of(mark, value, name) do |moment|
+            time = ::Time.at(moment)
+            next time.public_send(name) if arguments.empty?
+
+            reversed ? other - time : time - other
+          end
+        end
+
+        # The block makes another time of it, by rounding.
+        def round(mark, receiver, rounding, &call)
+          recording = mark.recording
+          result = recording.quiet(&call)
+          known = time?(result) && recording.quiet { rounding.of(mark, receiver, result) }
+          return result.tap { mark.refuse } unless known
+
+          mark.good_until(recording.quiet { Moves.midnight(receiver) }) if rounding.zoned?
+          mark(result, known)
+          result
         end
 
         # The block makes another time of it.
@@ -195,7 +211,7 @@ module Paceline
           return result.tap { mark.refuse } unless is_known
 
           mark.good_until(recording.quiet { Moves.midnight(receiver) }) unless kind == :same || Moves.fixed?(kind, arguments)
-          mark(result, mark.moved(recording.quiet { mark.shift + result.to_r - receiver.to_r }))
+          mark(result, mark.moved(recording.quiet { result.to_r - receiver.to_r }))
           result
         end
 

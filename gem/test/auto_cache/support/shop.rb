@@ -67,7 +67,14 @@ PLAIN = {
   "negated" => ->(posts, now) { posts.where.not("published_at >= ?", now) },
   "joined" => ->(posts, now) { posts.joins(:author).where("posts.published_at <= ?", now) },
   "of_author" => ->(_, now) { Author.joins(:posts).where("posts.published_at <= ?", now) },
-  "twice" => ->(posts, now) { posts.where("published_at <= ? OR published_at > ?", now, now) }
+  "twice" => ->(posts, now) { posts.where("published_at <= ? OR published_at > ?", now, now) },
+  "between" => ->(posts, now) { posts.where("published_at BETWEEN '2001-01-01' AND ?", now) },
+  "range" => ->(posts, now) { posts.where(published_at: ..now) },
+  "beginning" => ->(posts, now) { posts.where(published_at: now..) },
+  "within" => ->(posts, now) { posts.where(published_at: Time.at(0)..now, views: 0..5) },
+  "excluding" => ->(posts, now) { posts.where(published_at: Time.at(0)...now) },
+  "not_within" => ->(posts, now) { posts.where.not(published_at: Time.at(0)..now) },
+  "of_posts" => ->(_, now) { Author.joins(:posts).where(posts: { published_at: ..now }) }
 }.freeze
 # In ways that are not known.
 ODD = {
@@ -77,7 +84,10 @@ ODD = {
   "shifted" => ->(posts, now) { posts.where("published_at <= datetime(?, '-1 day')", now) },
   "concatenated" => ->(posts, now) { posts.where("published_at <= ? || 'x'", now) },
   "equal" => ->(posts, now) { posts.where("published_at = ?", now) },
-  "between" => ->(posts, now) { posts.where("published_at BETWEEN '2001-01-01' AND ?", now) },
+  "around" => ->(posts, now) { posts.where("? BETWEEN published_at AND '2999-01-01'", now) },
+  "between_more" => ->(posts, now) { posts.where("published_at BETWEEN '2001-01-01' AND ? || 'x'", now) },
+  "between_column" => ->(posts, now) { posts.where("views BETWEEN 1 AND published_at <= ?", now) },
+  "equal_range" => ->(posts, now) { posts.where(published_at: now) },
   "renamed" => ->(posts, now) { posts.select("p.*").from("posts AS p").where("p.published_at <= ?", now) },
   "stolen" => ->(posts, now) { posts.from("(SELECT * FROM posts) AS posts").where("posts.published_at <= ?", now) },
   "ordered" => ->(posts, now) { posts.order(Arel.sql(Post.sanitize_sql_array(["published_at <= ?, id", now]))) },
@@ -127,6 +137,8 @@ class ShopController < ActionController::Base
   def written = render(plain: Time.new.to_i.to_s)
   def published = render(plain: SCOPES.fetch(params[:as]).call(Post, Time.current).to_a.size.to_s)
   def dated = render(plain: "#{Date.current} #{Time.current > Time.at(0)}")
+  def aged = render(inline: "<% [Time.at(params[:at].to_i)].each do |time| %><%= Time.now - time > 5 ? 'old' : 'new' %><% end %>")
+  def lately = render(plain: (session[:seen_at].to_i > 5.minutes.ago.to_i).to_s)
   def promised = render(plain: Concurrent::Promises.future { Post.count.to_s }.value!)
   def known = render(plain: request.session_options[:id].to_s)
   def dropped = render(plain: cookies.delete(:banner).to_s)
@@ -160,7 +172,7 @@ Rails.application.routes.draw do
   get "/live", to: "live#counted"
   get "/layout", to: "shop#phone", constraints: { user_agent: /iPhone/ }
   get "/layout", to: "shop#desk"
-  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent written dated published promised known dropped]
+  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent written dated aged lately published promised known dropped]
   names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 

@@ -13,20 +13,26 @@ module Paceline
         UNKNOWN = %r{--|/\*|`|\bE'|\$\$|\bWITH\b}i
         COMPARED = %w[< <= > >=].freeze
         BEFORE = %w[WHERE AND OR NOT ON (].freeze
+        VALUE = /\A(?:'.*'|\$\d+|\?|\d[\w.]*)\z/m
         AFTER = [nil, ")", "AND", "OR", "ORDER", "GROUP", "LIMIT"].freeze
         # Behind the name of a table that has no other name.
         BEHIND = [nil, ")", "WHERE", "ORDER", "GROUP", "LIMIT", "INNER", "LEFT", "JOIN", "ON"].freeze
         # As Active Record writes it.
         TIME = /\A(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d(?:\.\d{1,6})?)\z/
+        # Of a second, as it writes it.
+        PRECISION = Rational(1, 1_000_000)
         # Frames of this library before who asks.
         OWN = File.expand_path("..", __dir__)
-        FRAMES = 8
-        private_constant :TOKEN, :UNKNOWN, :COMPARED, :BEFORE, :AFTER, :BEHIND, :TIME, :OWN, :FRAMES
+        FRAMES = 20
+        # A parameter of a statement.
+        ATTRIBUTES = %r{/active_(?:model/attribute|record/relation/query_attribute)\.rb\z}
+        private_constant :TOKEN, :UNKNOWN, :COMPARED, :BEFORE, :VALUE, :AFTER, :BEHIND, :TIME, :OWN, :FRAMES, :ATTRIBUTES
 
         # Active Record is there.
         def self.install
           ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Quoting)
-          Hooks.reading(Quoting)
+          ActiveModel::Type::Helpers::TimeValue.prepend(Precise)
+          [Quoting, Precise].each { |hooks| Hooks.reading(hooks) }
         end
 
         class << self
@@ -42,7 +48,7 @@ module Paceline
               else
                 # Each was written for one place.
                 marks.reject(&:used?).first(columns.size).each(&:used!)
-                nexts.compact.product(marks).each { |time, mark| mark.good_until(time) }
+                nexts.compact.product(marks).each { |time, mark| mark.compare(time) }
               end
             end
           end
@@ -50,7 +56,7 @@ module Paceline
           # Active Record's cache of this request looks whether it has had the same statement. Its answer is what the database would say.
           def by_query_cache?
             frames = caller_locations(1, FRAMES).map { |frame| frame.absolute_path || frame.path }
-            frames.find { |path| !path.start_with?(OWN) }&.end_with?("/active_record/connection_adapters/abstract/query_cache.rb")
+            frames.find { |path| !path.start_with?(OWN) && !ATTRIBUTES.match?(path) }&.end_with?("/active_record/connection_adapters/abstract/query_cache.rb")
           end
 
           private
@@ -65,6 +71,8 @@ module Paceline
             # It stands nowhere else.
             return unless sql.scan(text).size == literals && values.all? { |value| !value.is_a?(String) || value == text || !value.include?(text) }
             return unless found.size - literals == values.count(text) && found.any?
+            # Its AND joins no conditions.
+            return unless tokens.each_index.all? { |at| !tokens[at].casecmp?("BETWEEN") || (between?(tokens, at + 2) && AFTER.include?(tokens[at + 4]&.upcase)) }
 
             all = found.map { |at| column(tokens, at) }
             all if all.all? { |table, column| table && connection.schema_cache.columns_hash(table)[column]&.type == :datetime }
@@ -82,16 +90,30 @@ module Paceline
             end
           end
 
-          # `column <= text`, or `table.column <= text`, as a condition of its own.
+          # The column with which it is compared, as a condition of its own: `column <= text`, or `table.column BETWEEN text AND text`.
           def column(tokens, at)
-            return if at < 3 || !COMPARED.include?(tokens[at - 1]) || !AFTER.include?(tokens[at + 1]&.upcase)
-
-            column = name(tokens[at - 2])
-            qualified = tokens[at - 3] == "."
-            table = qualified ? name(tokens[at - 4]) : only_table(tokens)
-            return unless column && table && BEFORE.include?(tokens[at - (qualified ? 5 : 3)].upcase)
+            at = named(tokens, at) or return
+            column = name(tokens[at])
+            qualified = tokens[at - 1] == "."
+            table = qualified ? name(tokens[at - 2]) : only_table(tokens)
+            return unless column && table && BEFORE.include?(tokens[at - (qualified ? 3 : 1)]&.upcase)
 
             [table, column] if tables?(tokens, table)
+          end
+
+          # Where its name ends.
+          def named(tokens, at)
+            before, last =
+              if COMPARED.include?(tokens[at - 1]) then [1, at]
+              elsif between?(tokens, at + 1) then [1, at + 2]
+              elsif between?(tokens, at - 1) then [3, at]
+              end
+            at - before - 1 if before && at > before + 1 && AFTER.include?(tokens[last + 1]&.upcase)
+          end
+
+          # Whether the word AND there is one between two values.
+          def between?(tokens, at)
+            at > 2 && tokens[at - 2].casecmp?("BETWEEN") && tokens[at]&.casecmp?("AND") && VALUE.match?(tokens[at - 1]) && VALUE.match?(tokens[at + 1].to_s)
           end
 
           # Each mention of it is the table itself, and no other one's name.
@@ -112,13 +134,13 @@ module Paceline
             end
           end
 
-          # The next time in that column; nil: there is none; false: it can't be known.
+          # The next time in that column, or the same one; nil: there is none; false: it can't be known.
           def after(connection, table, column, text)
             # In PostgreSQL a statement that fails ends the transaction.
             return false if connection.transaction_open?
 
             column = connection.quote_column_name(column)
-            sql = "SELECT CAST(MIN(#{column}) AS text) FROM #{connection.quote_table_name(table)} WHERE #{column} > '#{text}'"
+            sql = "SELECT CAST(MIN(#{column}) AS text) FROM #{connection.quote_table_name(table)} WHERE #{column} >= '#{text}'"
             found = connection.query_value(sql, "Paceline")
             return if found.nil?
 
@@ -126,6 +148,17 @@ module Paceline
             ::Time.utc(*parts.captures.first(5).map(&:to_i), parts[6].to_r).to_r
           rescue StandardError
             false
+          end
+        end
+
+        # ActiveModel::Type::Helpers::TimeValue, for a time that becomes the value of a column.
+        module Precise
+          %i[apply_seconds_precision serialize serialize_cast_value].each do |name|
+            define_method(name) do |value|
+              return super(value) if Clock.idle? || !MARKS[value]
+
+              Clock.precise(value, precision) { super(value) }
+            end
           end
         end
 
@@ -145,7 +178,10 @@ module Paceline
           mark = own(value)
           return yield if mark.nil? || mark.recording.quiet? || !known_database?(connection)
 
-          mark.recording.quiet(&call).tap { |text| mark.recording.bind_mark(text, mark.moved(mark.shift)) }
+          text = mark.recording.quiet(&call)
+          written = mark.floored(Bound::PRECISION)
+          written ? mark.recording.bind_mark(text, written) : mark.refuse
+          text
         end
 
         private

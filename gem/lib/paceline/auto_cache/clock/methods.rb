@@ -14,15 +14,22 @@ module Paceline
 
         def self.install
           Blindness.look
+          Uses.prepare
           Hooks.reading(Compared)
           Aliases.pass_over(Compared)
-          follow(::Time, in_c(::Time) | Moves::KINDS.reject { |name, kind| kind == :nothing || !::Time.method_defined?(name) }.keys)
+          follow(::Time, in_c(::Time) | Moves::NAMES.select { |name| ::Time.method_defined?(name) })
           prepend_to(::Time.singleton_class, Moment)
-          prepend_to(::Date.singleton_class, Today) if defined?(::Date)
+          dates if defined?(::Date)
           Hooks.on_class(::File, %i[utime lutime]) { |_, _, arguments| Clock.refuse(arguments) }
           zones if defined?(::ActiveSupport) && ::ActiveSupport.const_defined?(:TimeWithZone) && !::ActiveSupport.autoload?(:TimeWithZone)
           Words.install if defined?(::ActiveSupport) && ::ActiveSupport.respond_to?(:on_load)
         end
+
+        def self.dates
+          prepend_to(::Date.singleton_class, Today)
+          [::Date, ::DateTime].each { |kind| prepend_to(kind, Dated) }
+        end
+        private_class_method :dates
 
         def self.zones
           zoned = ::ActiveSupport::TimeWithZone
@@ -110,8 +117,7 @@ module Paceline
           def -(other)
             return super if Clock.idle? || !(MARKS[self] || MARKS[other])
 
-            Clock.refuse([other])
-            MARKS[self] ? Clock.apply(self, :-, ->(*) { super(other) }, other) : super
+            MARKS[self] ? Clock.apply(self, :-, ->(*) { super(other) }, other) : Clock.subtracted(self, other) { super }
           end
 
           private
@@ -119,6 +125,15 @@ module Paceline
           def initialize_copy(other)
             super
             Clock.copied(other, self) unless Clock.idle?
+          end
+        end
+
+        # Date and DateTime, of which Active Support knows which time they are.
+        module Dated
+          def <=>(other)
+            return super if Clock.idle? || !MARKS[other]
+
+            Clock.compared(self, other) { super }
           end
         end
 
