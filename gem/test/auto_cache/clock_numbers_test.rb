@@ -118,6 +118,25 @@ class AutoCacheClockNumbersTest < Paceline::Test
   # It bears the name of the method in C that calls.
   def map(times) = times.map(&:to_i).first.to_s + (times.last.to_i > 5).to_s
 
+  # Instructions that are passed while the number waits on the stack.
+  def kept(*rest, at: 0, more: 0, **options) = (rest.size * 0) + at + (more * 0) + (block_given? ? yield : 0) + (options.size * 0)
+
+  def test_a_number_that_waits_for_the_other
+    return if apart
+
+    shop do
+      stored, @kept, all, named = @soon.to_i, @soon.to_i, [1, 2], { at: @soon.to_i, other: 5 }
+      {
+        named: -> { Time.now.to_i >= kept(1, 2, at: stored, more: 3) }, splat: -> { Time.now.to_i >= kept(*all, 3, at: stored) }, hash: -> { Time.now.to_i >= kept(**named) },
+        nothing: -> { Time.now.to_i >= kept(at: stored, &nil) }, text: -> { Time.now.to_i >= "#{stored}#{5 if all.empty?}".to_i }, choice: -> { Time.now.to_i >= (all.empty? ? 5 : stored) },
+        either: -> { Time.now.to_i >= (@none || @kept) }, array: -> { Time.now.to_i >= [1, stored, *all].max }, lookup: -> { Time.now.to_i >= { a: stored }.fetch(:a, nil) },
+        safe: -> { Time.now.to_i >= named&.[](:at) }, constant: -> { Time.now.to_i >= Integer(stored.to_s, 10) }, negated: -> { !(Time.now.to_i >= stored) }, range: -> { Time.now.to_i >= (1..stored).max }
+      }.each { |name, act| assert_nearly(@soon, name, &act) }
+      assert_refused(named: -> { kept(at: Time.now.to_i, more: stored) }, splat: -> { kept(Time.now.to_i, *all) > 5 }, hash: -> { kept(**{ at: Time.now.to_i }) }, array: -> { [stored, Time.now.to_i] },
+                     choice: -> { (Time.now.to_i if stored) && 5 }, text: -> { "#{Time.now.to_i}" > "5" }, default: -> { Time.now.to_i.then { |now| now > stored } })
+    end
+  end
+
   def test_a_number_that_goes_elsewhere
     return if apart
 

@@ -14,7 +14,7 @@ module Paceline
         FRAMES = 32
         # Methods that hand the number on.
         RETURNS = 4
-        # Places; a process that has more evaluates code of its own.
+        # Places, and templates, of which as many are remembered: one that is given as a text is compiled each time.
         MAX_KNOWN = 5000
         TICKS = 100
         private_constant :OWN, :FRAMES, :RETURNS, :MAX_KNOWN, :TICKS
@@ -38,7 +38,7 @@ module Paceline
             ::ActiveSupport.on_load(:action_view) { ::ActionView::Template.prepend(Templates) }
           end
 
-          def template(container, name) = @templates[name] = container
+          def template(container, name) = keep(@templates, name, container)
 
           # Of what the method NAME returns, which runs. `from`: it was called by Ruby's own of the same name.
           def known?(name, from: nil)
@@ -68,8 +68,13 @@ module Paceline
             key = [frame.absolute_path || frame.path, frame.lineno, frame.base_label, name]
             return @known[key] if @known.key?(key)
 
-            found = AutoCache.recording.quiet { look(frame, name) }
-            @known.size < MAX_KNOWN ? @known[key] = found : found
+            recording = AutoCache.recording
+            keep(@known, key, recording ? recording.quiet { look(frame, name) } : look(frame, name))
+          end
+
+          def keep(all, key, value)
+            all.shift if all.size >= MAX_KNOWN
+            all[key] = value
           end
 
           def look(frame, name)
@@ -78,7 +83,7 @@ module Paceline
             return if found.empty? || found.include?(nil)
 
             found.include?(:returned) ? :returned : :compared
-          rescue SystemCallError, SyntaxError
+          rescue SystemCallError, SyntaxError, NameError
             nil
           end
 
