@@ -168,6 +168,23 @@ class AutoCacheClockNumbersTest < Paceline::Test
     end
   end
 
+  module Bootsnap
+    def load_iseq(_) = nil
+    def self.to_s = "Bootsnap::CompileCache::ISeq::InstructionSequenceMixin"
+  end
+
+  # Bootsnap keeps what Ruby has compiled; others may compile something else.
+  def test_what_loads_code_in_another_way
+    return if apart
+
+    shop do
+      RubyVM::InstructionSequence.singleton_class.prepend(Bootsnap)
+      assert_nearly(@soon) { Time.now.to_i >= @soon.to_i }
+      RubyVM::InstructionSequence.singleton_class.prepend(Module.new { def load_iseq(_) = nil })
+      assert_equal false, good_until { Time.now.to_i > @soon.to_i }
+    end
+  end
+
   def test_rounded_times
     return if apart
 

@@ -226,6 +226,24 @@ class AutoCacheRailsTest < Paceline::Test
     end
   end
 
+  def test_a_session_that_is_told_what_it_says
+    return if apart
+
+    shop do |visitor|
+      assert_equal "writes the session", visitor.ask("/seen").untracked_because
+      recording = visitor.ask("/seen")
+      assert_nil recording.untracked_because
+      assert_equal ["session", "seen"], entries(recording, "V").map { |one| one.first(2) }.find { |source,| source == "session" }
+      assert_equal "writes the session", visitor.ask("/seen?as=no").untracked_because
+      assert_nil visitor.ask("/seen?as=no").untracked_because
+      assert_equal "writes the session", visitor.ask("/seen").untracked_because
+      assert_equal "changes session.seen", visitor.ask("/grown").untracked_because
+      recording = visitor.ask("/forgotten")
+      assert_nil recording.untracked_because
+      assert_includes entries(recording, "V").map { |one| one.first(3) }, ["session", "return_to", ""]
+    end
+  end
+
   # In a template, and in a line of a controller.
   def test_numbers_of_the_clock
     return if apart

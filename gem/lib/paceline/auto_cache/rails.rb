@@ -157,7 +157,7 @@ module Paceline
           define_method(name) do |*arguments, &block|
             # The token is a place of the page. From Rails 7.1 on it is stored once more by each request that used it.
             token = arguments.first.to_s == "_csrf_token"
-            AutoCache.recording&.untracked("writes the session") unless token
+            AutoCache.session_written(self, name, arguments) unless token || AutoCache.recording.nil?
             super(*arguments, &block)
           end
         end

@@ -201,7 +201,9 @@ module Paceline
 
       # What Rails gives a request in place of its session (`protect_from_forgery with: :null_session`): it begins empty, and is thrown away.
       NULL_SESSION = "ActionController::RequestForgeryProtection::ProtectionMethods::NullSession::NullSessionHash"
-      private_constant :NULL_SESSION
+      # Of one key.
+      WRITES = %i[[]= store delete].freeze
+      private_constant :NULL_SESSION, :WRITES
 
       # A key of the session is read, with this value.
       def session(session, name, value)
@@ -210,6 +212,18 @@ module Paceline
 
         session_cookie(recording, session)
         recording.value("session", name.to_s, digest(value))
+      end
+
+      # It is written. What it says already, and what it has not and is to forget, changes nothing where the session is the same.
+      def session_written(session, name, arguments)
+        return if recording.quiet? || session.class.name == NULL_SESSION
+
+        key, value = arguments
+        return recording.untracked("writes the session") unless WRITES.include?(name)
+
+        before = recording.quiet { session[key] }
+        is_same = name == :delete ? before.nil? : !value.nil? && digest(before) == digest(value)
+        is_same ? session(session, key, before) : recording.untracked("writes the session")
       end
 
       # By which cookie the session is known, and whether it is in there: then the same cookie is always the same session.

@@ -139,6 +139,9 @@ class ShopController < ActionController::Base
   def dated = render(plain: "#{Date.current} #{Time.current > Time.at(0)}")
   def aged = render(inline: "<% [Time.at(params[:at].to_i)].each do |time| %><%= Time.now - time > 5 ? 'old' : 'new' %><% end %>")
   def lately = render(plain: (session[:seen_at].to_i > 5.minutes.ago.to_i).to_s)
+  def seen = render(plain: (session[:seen] = params.fetch(:as, "yes")))
+  def grown = render(plain: (session[:seen] = params.fetch(:as, "yes").dup).concat("!"))
+  def forgotten = render(plain: session.delete(:return_to).to_s)
   def promised = render(plain: Concurrent::Promises.future { Post.count.to_s }.value!)
   def known = render(plain: request.session_options[:id].to_s)
   def dropped = render(plain: cookies.delete(:banner).to_s)
@@ -172,7 +175,7 @@ Rails.application.routes.draw do
   get "/live", to: "live#counted"
   get "/layout", to: "shop#phone", constraints: { user_agent: /iPhone/ }
   get "/layout", to: "shop#desk"
-  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent written dated aged lately published promised known dropped]
+  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent written dated aged lately seen grown forgotten published promised known dropped]
   names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 
