@@ -355,13 +355,15 @@ class CacheAutoServeTest < Minitest::Test
       def form = render(inline: "<%= csrf_meta_tags %><%= form_tag('/order', method: :post) do %>order<% end %>")
       def order = render(plain: "ordered")
       def whoami = render(plain: "you are \#{session[:user]}")
+      def listed = render(plain: "by \#{session[:list] = params.fetch(:by, "name")}")
+      def shown = render(plain: "by \#{session[:list]}")
       def login
         session[:user] = params[:user]
         redirect_to "/whoami"
       end
     end
     Rails.application.routes.draw do
-      %w[form whoami].each { |name| get "/\#{name}", to: "shop#\#{name}" }
+      %w[form whoami listed shown].each { |name| get "/\#{name}", to: "shop#\#{name}" }
       post "/order", to: "shop#order"
       get "/login", to: "shop#login"
     end
@@ -371,7 +373,10 @@ class CacheAutoServeTest < Minitest::Test
   class Browser
     attr_reader :cookie
 
-    def initialize(server) = @server = server
+    def initialize(server, name = "a browser")
+      @server = server
+      @name = name
+    end
 
     def get(path) = keep(@server.request(Net::HTTP::Get.new(path, head)))
 
@@ -383,7 +388,7 @@ class CacheAutoServeTest < Minitest::Test
 
     private
 
-    def head = @cookie ? { "Cookie" => @cookie } : {}
+    def head = { "User-Agent" => @name, "Cookie" => @cookie }.compact
 
     def keep(answer)
       @cookie = answer["set-cookie"][/\A[^;]+/] if answer["set-cookie"]
@@ -442,5 +447,21 @@ class CacheAutoServeTest < Minitest::Test
     assert_equal "you are bob", visitors["bob"].get("/whoami").body
     assert_equal "you are ", hit_of(Browser.new(@server), "/whoami").body
     assert_equal %w[serving serving], ["GET /form", "GET /whoami"].map { |label| route(label)["stage"] }
+  end
+
+  def test_a_session_that_is_told_what_it_says
+    skip_without_rails
+    start("-w", "1", "-t", "1", files: { "config.ru" => RAILS })
+    ann, bob = %w[ann bob].map { |name| Browser.new(@server, name) }
+    170.times { [ann, bob].each { |visitor| assert_equal "by name", visitor.get("/listed").body } }
+    assert_equal "by name", hit_of(ann, "/listed").body
+    assert_equal "by name", hit_of(bob, "/listed").body
+    # It says something else, and is told again.
+    ann.get("/listed?by=date")
+    assert_equal "by date", ann.get("/shown").body
+    refute hit?(ann.get("/listed")), "a page that has to write"
+    assert_equal "by name", ann.get("/shown").body
+    refute hit?(Browser.new(@server, "ann").get("/listed")), "a page that has to write to an empty session"
+    assert_equal "serving", route("GET /listed")["stage"]
   end
 end
