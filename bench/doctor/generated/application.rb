@@ -29,6 +29,12 @@ module Bench
       # TEXT whose marks have the fault's number.
       def self.numbered(text, number) = text.gsub(/#!(?=$|%>)/) { "#!#{number}" }
 
+      # What fault NUMBER is in VARIANT of the application: "fault" or "clean". In "cured-2" only fault 2 is cured.
+      def self.state(variant, number)
+        cured = variant[/\Acured-(\d+)\z/, 1] or return variant
+        cured.to_i == number ? "clean" : "fault"
+      end
+
       attr_reader :seed, :base, :shop, :pages, :faults
 
       # BASE: nil: the seed's own.
@@ -128,8 +134,8 @@ module Bench
       end
 
       # The files that hold it, and those that it reads.
-      def of_fault(fault, variant)
-        weave = fault.weave
+      def of_fault(fault, whole)
+        weave, variant = fault.weave, Application.state(whole, fault.number)
         own = weave.files.to_h
         if fault.method?
           form = FORMS.fetch(fault.form)
@@ -142,7 +148,6 @@ module Bench
         end
         own.transform_values { |source| Application.numbered(source, fault.number) }
       end
-
     end
   end
 end

@@ -17,10 +17,11 @@ module Bench
 
       def pages = @app.pages
       def faults = @app.faults
+      def state(fault) = Application.state(@variant, fault.number)
 
       # What the faults put there.
       def slot(name)
-        faults.map { |fault| fault.weave.slots.to_h[name]&.at(@variant == "fault" ? 0 : 1) }.compact.join
+        faults.map { |fault| fault.weave.slots.to_h[name]&.at(state(fault) == "fault" ? 0 : 1) }.compact.join
       end
 
       def common
@@ -57,7 +58,7 @@ module Bench
       end
 
       def of_partial(fault)
-        list = @variant == "fault" ? fault.weave.list : fault.weave.cured_list
+        list = state(fault) == "fault" ? fault.weave.list : fault.weave.cured_list
         "<ul>\n<%= render partial: \"shared/#{fault.file}\", collection: #{list.gsub("number", "@number")}, as: :row %>\n</ul>\n"
       end
     end

@@ -116,12 +116,24 @@ module Bench
         changed << (DoctorFault.checksum(folder) != before)
       end
 
+      # Each cure alone: another one may be on all pages, too.
       def measure(proof)
-        @scene.serving(@app) do |*servers|
-          @app.faults.each do |fault|
-            proof.gains[fault.number] = DoctorMeasured.new(fault, @scene, seconds: @seconds, steady: STEADY, longest_warm_up: WARM_UP).held_and_measured(servers)
-          end
+        one = @scene.server(@app, "fault").start
+        @app.faults.each do |fault|
+          cured = @scene.server(@app, cure(fault)).start
+          proof.gains[fault.number] = DoctorMeasured.new(fault, @scene, seconds: @seconds, steady: STEADY, longest_warm_up: WARM_UP).held_and_measured([one, cured])
+        ensure
+          cured&.stop
         end
+      ensure
+        one&.stop
+      end
+
+      # The variant, which is laid.
+      def cure(fault)
+        return "clean" if @app.faults.one?
+
+        "cured-#{fault.number}".tap { |variant| @app.lay(variant, @scene.folder(@app, variant), @scene.environment) }
       end
 
       def part(proof, name)

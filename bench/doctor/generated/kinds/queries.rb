@@ -57,7 +57,9 @@ module Bench
       end
 
       add("rows_counted", "rows loaded only to be counted", says: %w[loaded_records], bases: RECORDS, group: :rows) do |pick, shop|
-        Weave.new(fault: "#{shop.leaf}.where(state: \"open\").#{pick.one(%w[to_a.size to_a.length load.size map(&:id).size])}.to_s #!\n", cure: "#{shop.leaf}.where(state: \"open\").count.to_s\n")
+        # Counting would be quicker by an index, too: it is in both.
+        Weave.new(fault: "#{shop.leaf}.where(state: \"open\").#{pick.one(%w[to_a.size to_a.length load.size map(&:id).size])}.to_s #!\n", cure: "#{shop.leaf}.where(state: \"open\").count.to_s\n",
+                  slots: { indexes: Array.new(2, "CREATE INDEX of_state ON #{shop.leaf_name}s (state);\n") })
       end
 
       add("filtered_in_ruby", "rows loaded and filtered in Ruby", says: %w[loaded_records], bases: RECORDS, group: :rows) do |_, shop|

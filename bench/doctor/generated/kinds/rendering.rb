@@ -10,7 +10,7 @@ module Bench
         name, list = pick.noun, "#{shop.child}.order(:id).limit(#{pick.number(30..60)})"
         text = "<% words = row.summary.split.map { |word| word.capitalize } %>\n<p><b><%= row.#{shop.title} %></b> <%= words.tally.sort_by { |word, count| [-count, word] }.map { |word, count| \"\#{word} \#{count}\" }.join(\", \") %>\n" \
                "<% words.each_slice(8) do |some| %><span title=\"<%= some.join(\" \") %>\"><%= truncate(some.join(\" \"), length: 30) %></span><% end %></p>\n"
-        Weave.new(view: "<%= render partial: \"shared/#{name}\", collection: #{list}, as: :row %>\n", partials: { "fault" => text.gsub(/$(?=\n)/, "<%#!%>"), "clean" => "<% cache(row) do %>#{text}<% end %>", name: name },
+        Weave.new(view: "<%= render partial: \"shared/#{name}\", collection: #{list}, as: :row %>\n", partials: { "fault" => text.gsub(/$(?=\n)/, "<%#!%>"), "clean" => "<% cache(row) do %>\n#{text}<% end %>\n", name: name },
                   slots: { environment: [CACHE, CACHE] })
       end
 
