@@ -16,7 +16,7 @@ require_relative "doctor/trial"
 
 module Bench
   class Doctor
-    Options = Struct.new(:apps, :parts, :seconds, :rates, :rounds, :trials, :busy, :output, :generated, :seeds, :base, keyword_init: true)
+    Options = Struct.new(:apps, :parts, :seconds, :rates, :rounds, :trials, :busy, :output, :generated, :seeds, :base, :database, keyword_init: true)
     PACKAGES = %w[puma ruby-sinatra].freeze
 
     def initialize(arguments)
@@ -97,6 +97,7 @@ module Bench
         it.on("--generated", "Only applications that are made from seeds, and what the doctor says of them") { @options.generated = true }
         it.on("--seeds N..M", "Seeds of --generated (#{Generated::Run::SEEDS}), or one") { |text| @options.seeds = Generated::Run.seeds(text) }
         it.on("--base BASE", Generated::Application::BASES.keys, "Of --generated: rails, sinatra or rack instead of the seed's own") { |base| @options.base = base }
+        it.on("--database NAME", Generated::Application::DATABASES.keys, "Of --generated: sqlite (as it is without), or postgresql of Rails and Sinatra") { |name| @options.database = name }
         it.on("--rates A,B", Array, "Requests a second for --live (#{DoctorLive::RATES.join(",")})") { |rates| @options.rates = rates.map { |rate| Integer(rate, 10) } }
         it.on("--rounds N", Integer, "Rounds of --live (#{DoctorLive::ROUNDS})") { |n| @options.rounds = n }
         it.on("--busy", "Let the doctor not wait for a quiet machine") { @options.busy = true }

@@ -37,9 +37,9 @@ module Bench
     # A folder that is gone afterwards.
     attr_reader :work
 
-    # For everything that loads an application.
+    # For everything that loads an application. More may be put into it.
     def environment
-      { "FAULT_UPSTREAM" => "https://localhost:#{@ports["web"]}", "FAULT_SMTP_PORT" => @ports["mail"].to_s, "SSL_CERT_FILE" => File.join(@work, "authority.pem"),
+      @environment ||= { "FAULT_UPSTREAM" => "https://localhost:#{@ports["web"]}", "FAULT_SMTP_PORT" => @ports["mail"].to_s, "SSL_CERT_FILE" => File.join(@work, "authority.pem"),
         "PACELINE_GEM_DIR" => File.join(Servers::HERE, "gem"), "RAILS_ENV" => "production", "RACK_ENV" => "production" }
     end
 

@@ -32,6 +32,24 @@ class DoctorGeneratedTest < Minitest::Test
     end
   end
 
+  # Of the same seed only the database differs.
+  def test_records_can_be_in_postgresql
+    SEEDS.select { |seed| app(seed).base != "rack" }.each do |seed|
+      one = Generated::Application.new(seed, database: "postgresql")
+      assert_includes one.title, " on postgresql"
+      assert_equal app(seed).faults.map { |fault| [fault.kind.name, fault.path] }, one.faults.map { |fault| [fault.kind.name, fault.path] }
+      files, others = one.files("fault"), app(seed).files("fault")
+      assert_empty files.keys.reject { |path| files[path] == others[path] } - %w[db/prepare.rb db/structure.sql config/database.yml app.rb], seed
+      compiled(files.fetch("db/prepare.rb"), "seed #{seed}")
+    end
+  end
+
+  def test_some_applications_have_sessions
+    with, without = SEEDS.partition { |seed| app(seed).sessions? }
+    [with, without].each { |seeds| assert_operator seeds.size, :>, 25 }
+    assert_equal [nil, "read", "write"], with.flat_map { |seed| app(seed).pages.map(&:session) }.uniq.sort_by(&:to_s)
+  end
+
   # Each file that differs belongs to one fault, and the others are the same in both.
   def test_fault_and_twin_differ_in_the_cures_alone
     SEEDS.each do |seed|

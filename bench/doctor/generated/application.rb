@@ -6,6 +6,7 @@ require "fileutils"
 require "open3"
 require "rbconfig"
 require_relative "../fault"
+require_relative "database"
 require_relative "form"
 require_relative "kind"
 require_relative "page"
@@ -22,6 +23,9 @@ module Bench
       # Of a hundred applications so many have one fault, and so many two.
       ONE = 55
       TWO = 30
+      # And sessions. What draws them is another sequence of random numbers, so that a seed's faults are the same ones as without.
+      WITH_SESSIONS = 50
+      SESSIONS = 1 << 32
       # Kinds that a middleware can have, which knows no models and no pages.
       PLAIN = %w[yaml_file json_file csv_file times sort nested_loop digest exceptions deep_copy regexp churn sleep].freeze
       MARK = / *(?:<%#!(\d)%>|#!(\d))$/
@@ -35,22 +39,26 @@ module Bench
         cured.to_i == number ? "clean" : "fault"
       end
 
+      DATABASES = { "sqlite" => Sqlite, "postgresql" => Postgresql }.freeze
+
       attr_reader :seed, :base, :shop, :pages, :faults
 
-      # BASE: nil: the seed's own.
-      def initialize(seed, base = nil)
+      # BASE: nil: the seed's own. DATABASE: of Rails and Sinatra.
+      def initialize(seed, base = nil, database: "sqlite")
         @seed = seed
         @pick = Pick.new(Random.new(seed))
         chosen = @pick.one(%w[rails rails sinatra rack])
         @base = base || chosen
-        @shop = Shop.new(@pick)
+        @shop = Shop.new(@pick, DATABASES.fetch(database).new)
         @pages = Array.new(PAGES) { page }
         @faults = kinds.each_with_index.map { |kind, i| woven(kind, i + 1, @pages[i]) }
         @pages = @pages.shuffle(random: @pick.random)
+        give_sessions(Random.new(seed + SESSIONS))
       end
 
       def name = "seed-#{seed}"
-      def title = "#{base}: #{faults.map { |fault| "#{fault.kind.name} (#{fault.form})" }.join(", ")}"
+      def sessions? = pages.any?(&:session)
+      def title = "#{base}#{" on #{shop.database.name}" unless shop.database.is_a?(Sqlite) || base == "rack"}#{" with sessions" if sessions?}: #{faults.map { |fault| "#{fault.kind.name} (#{fault.form})" }.join(", ")}"
       def paths = pages.map(&:path)
       def server = "paceline"
       def memory = nil
@@ -91,6 +99,12 @@ module Bench
       def page
         with_id = @pick.chance?(50)
         Page.new(word: "#{@pick.noun}s", action: with_id ? "show" : "index", rows: @pick.one(rows), personal: @pick.chance?(50), id: (@pick.number(1..200) if with_id))
+      end
+
+      def give_sessions(random)
+        return if random.rand(100) >= WITH_SESSIONS
+
+        @pages.each { |page| page.session = [nil, "read", "write"][random.rand(3)] }
       end
 
       # What healthy pages list.

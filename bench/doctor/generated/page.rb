@@ -4,11 +4,17 @@
 module Bench
   module Generated
     # ROWS: an expression that gives what it lists. PERSONAL: a header keeps it from caches; it greets the visitor in any case. ID: whether its path has one.
-    Page = Struct.new(:word, :action, :rows, :personal, :id, :fault, keyword_init: true) do
+    # SESSION: what it does with the visitor's: "read", "write" (which page was seen), nil.
+    Page = Struct.new(:word, :action, :rows, :personal, :id, :session, :fault, keyword_init: true) do
       def path = id ? "/#{word}/#{id}" : "/#{word}"
       def route = id ? "/#{word}/:id" : "/#{word}"
       def class_name = Pick.class_name(word)
       def number(given) = id ? "#{given}.to_i" : "17"
+
+      # An expression with the session as HASH: how many pages the visitor has seen.
+      def seen(hash)
+        session == "write" ? "(#{hash}[\"seen\"] = [*#{hash}[\"seen\"], number].uniq.last(5)).size" : "#{hash}[\"seen\"].to_a.size"
+      end
     end
 
     # A kind's Weave on a page. NUMBER: 1 for the first of the application. FORM: a key of FORMS; "partial" and "view" are of the page's own. WHEN: "before": a

@@ -13,7 +13,7 @@ module Bench
           "app/models/application_record.rb" => "class ApplicationRecord < ActiveRecord::Base\n  self.abstract_class = true\nend\n",
           "app/controllers/application_controller.rb" => controller,
           "app/views/layouts/application.html.erb" => "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Shop</title></head>\n<body>\n" \
-                                                      "<% if @customer %><p>Hello, <%= @customer %>.</p><% end %>\n<%= yield %>\n</body>\n</html>\n"
+                                                      "<% if @customer %><p>Hello, <%= @customer %>.</p><% end %>\n<% if @seen %><p><%= @seen %> seen</p><% end %>\n<%= yield %>\n</body>\n</html>\n"
         )
       end
 
@@ -31,6 +31,7 @@ module Bench
         lines << "  before_action :prepare" if fault&.before?
         lines += ["", "  def #{page.action}", "    number = @number = #{page.number("params[:id]")}", "    @rows = #{page.rows}"]
         lines << "    @found = #{fault.call("number")}" if fault&.in_page? || fault&.middleware?
+        lines << "    @seen = #{page.seen("session")}" if page.session
         lines << "  end"
         lines += ["", "  private", "", "  def prepare", "    number = #{page.number("params[:id]")}", "    @found = #{fault.call("number")}", "  end"] if fault&.before?
         text = "#{(lines + ["end"]).join("\n")}\n"
@@ -56,7 +57,7 @@ module Bench
         {
           "config/application.rb" => application, "config/environment.rb" => "require_relative \"application\"\nRails.application.initialize!\n",
           "config/routes.rb" => "Rails.application.routes.draw do\n#{routes}end\n", "config.ru" => "require_relative \"config/environment\"\nrun Rails.application\n",
-          "config/database.yml" => "production:\n  adapter: sqlite3\n  database: db/production.sqlite3\n  pool: 32\n  timeout: 5000\n",
+          "config/database.yml" => "production:\n#{@shop.database.connection("Rails.root.to_s").map { |key, value| "  #{key}: <%= #{value} %>\n" }.join}  pool: 32\n  timeout: 5000\n",
           "config/initializers/shop.rb" => "#{required}#{middleware.map { |fault| "Rails.application.config.middleware.use #{fault.name}\n" }.join}require \"paceline/http\"\n#{slot(:startup)}",
           "config/environments/production.rb" => environment
         }

@@ -3,6 +3,7 @@
 # `bin/bench doctor --generated`: the applications of some seeds, one after the other.
 require_relative "../../lib/machine"
 require_relative "../../lib/progress"
+require_relative "postgresql_server"
 require_relative "proof"
 require_relative "report"
 
@@ -25,7 +26,11 @@ module Bench
         proofs, progress = [], Progress.new(@seeds.size * STEPS)
         report = Report.new(proofs, facts: Machine.facts, versions: Machine.versions(@packages), options: @options, command: @command, clock: progress)
         DoctorScene.open do |scene|
+          server = PostgresqlServer.new if database == "postgresql"
+          scene.environment.merge!(server.environment) if server
           @seeds.each { |seed| proofs << proof(seed, scene, progress) }
+        ensure
+          server&.stop
         end
       ensure
         # What was found is there also when the rest is interrupted.
@@ -40,8 +45,10 @@ module Bench
 
       private
 
+      def database = @options.database || "sqlite"
+
       def proof(seed, scene, progress)
-        app = Application.new(seed, @options.base)
+        app = Application.new(seed, @options.base, database: database)
         proof = Trial.new(app, scene, seconds: [@options.seconds, Trial::SECONDS].min) { |what, done| progress.told("#{app.name} #{app.title}", what, done) }.run
         progress.say "#{app.name}: first #{proof.right_first?.inspect}, place #{proof.right_place?.inspect}, twin #{proof.twin_silent?.inspect}: #{proof.advice.map { |one| "#{one} #{one.at}" }.join("; ")}"
         proof

@@ -7,10 +7,11 @@ module Bench
       CASTS = [%w[author book review], %w[brewer beer rating], %w[team player goal], %w[studio film ticket], %w[garden plant harvest], %w[school course lesson], %w[artist record concert]].freeze
       SIZES = { parent: 300, child: 1500, leaf: 9_000, note: 600, image: 0 }.freeze
 
-      attr_reader :parent_name, :child_name, :leaf_name, :title, :day
+      attr_reader :parent_name, :child_name, :leaf_name, :title, :day, :database
 
-      # SIZES: more rows than usual.
-      def initialize(pick)
+      # DATABASE: a Sqlite or Postgresql. SIZES: more rows than usual.
+      def initialize(pick, database)
+        @database = database
         @parent_name, @child_name, @leaf_name = pick.one(CASTS)
         @title = pick.one(%w[title label caption])
         @day = pick.one(%w[day week batch])
@@ -39,7 +40,7 @@ module Bench
       end
 
       def structure
-        <<~SQL
+        database.sql(<<~SQL)
           CREATE TABLE #{parent_name}s (id INTEGER PRIMARY KEY, name VARCHAR NOT NULL);
           CREATE TABLE #{child_name}s (id INTEGER PRIMARY KEY, #{parent_name}_id INTEGER NOT NULL, #{title} VARCHAR NOT NULL, cents INTEGER NOT NULL, summary TEXT NOT NULL, image TEXT, updated_at DATETIME NOT NULL);
           CREATE TABLE #{leaf_name}s (id INTEGER PRIMARY KEY, #{child_name}_id INTEGER NOT NULL, stars INTEGER NOT NULL, state VARCHAR NOT NULL, #{day} INTEGER NOT NULL);
@@ -54,27 +55,20 @@ module Bench
       # Makes the database, the same bytes each time.
       def preparation
         <<~RUBY
-          require "sqlite3"
           random = Random.new(7)
           words = %w[#{Pick::WORDS.join(" ")}]
           text = ->(count) { Array.new(count) { words[random.rand(words.size)] }.join(" ") }
-          database = SQLite3::Database.new("db/production.sqlite3")
-          # Rails from 7.1 on sets this by itself, which would change the file at the first request.
-          database.execute("PRAGMA journal_mode = WAL") if Gem::Specification.find_by_name("activerecord").version >= Gem::Version.new("7.1")
-          database.execute_batch(File.read("db/structure.sql"))
-          insert = lambda do |table, count, columns, &row|
-            statement = database.prepare("INSERT INTO \#{table} VALUES (\#{(["?"] * columns).join(", ")})")
-            count.times { |i| statement.execute([i + 1, *row.call(i)]) }
-            statement.close
-          end
+          #{database.opening.chomp}
+          run[File.read("db/structure.sql")]
+          #{database.insert.chomp}
           database.transaction do
             insert.call("#{parent_name}s", #{@sizes[:parent]}, 2) { [text[2]] }
             insert.call("#{child_name}s", #{@sizes[:child]}, 7) { |i| [(i * 7 % #{@sizes[:parent]}) + 1, text[3], 500 + random.rand(4_000), text[60], i.between?(1_000, 1_160) ? "x" * #{@sizes[:image]} : nil, "2026-01-01 00:00:00"] }
             insert.call("#{leaf_name}s", #{@sizes[:leaf]}, 5) { |i| [(i % #{@sizes[:child]}) + 1, random.rand(1..5), %w[open closed late lost][i % 4], random.rand(900)] }
             insert.call("notes", #{@sizes[:note]}, 4) { |i| [%w[#{child} #{parent}][i % 2], (i * 11 % #{@sizes[:parent]}) + 1, text[2]] }
           end
-          database.execute_batch(File.read("db/indexes.sql"))
-          database.execute("ANALYZE")
+          run[File.read("db/indexes.sql")]
+          run["ANALYZE"]
           database.close
         RUBY
       end

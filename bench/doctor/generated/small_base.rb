@@ -12,6 +12,7 @@ module Bench
 
       def head = "$LOAD_PATH.unshift(File.join(ENV.fetch(\"PACELINE_GEM_DIR\"), \"lib\"))\nAPP_ROOT = __dir__\n"
       def used = middleware.map { |fault| "use #{fault.name}\n" }.join
+      def sessions = @app.sessions? ? "use Rack::Session::Cookie, key: \"shop\", secret: \"0\" * 64\n" : ""
       def load_pages = pages.map { |page| "require \"\#{APP_ROOT}/pages/#{page.word}\"\n" }.join
     end
 
@@ -21,7 +22,7 @@ module Bench
       def files
         common.merge(database).merge(models("ActiveRecord::Base").transform_keys { |path| self.class.place(path) }).merge(*pages.map { |page| of_page(page) }).merge(
           "config.ru" => "require_relative \"app\"\n#{used}run Shop\n", "app.rb" => app,
-          "views/layout.erb" => "<!doctype html>\n<title>Shop</title>\n<% if @customer %><p>Hello, <%= @customer %>.</p><% end %>\n<%= yield %>\n"
+          "views/layout.erb" => "<!doctype html>\n<title>Shop</title>\n<% if @customer %><p>Hello, <%= @customer %>.</p><% end %>\n<% if @seen %><p><%= @seen %> seen</p><% end %>\n<%= yield %>\n"
         )
       end
 
@@ -34,7 +35,8 @@ module Bench
         text = fault&.before? ? "  before \"#{page.route}\" do\n    @found = #{fault.call(number)}\n  end\n\n" : ""
         helpers = fault && fault.mixed ? "  helpers #{fault.name}\n" : ""
         lines = ["  get \"#{page.route}\" do", "    number = @number = #{number}", ("    headers \"Cache-Control\" => \"private, no-store\"" if page.personal), "    @rows = #{page.rows}",
-                 ("    @found = #{fault.call("number")}" if fault&.in_page? || fault&.middleware?), "    erb :#{page.word}", "  end"]
+                 ("    @found = #{fault.call("number")}" if fault&.in_page? || fault&.middleware?),
+                 ("    @seen = #{page.seen("session")}" if page.session), "    erb :#{page.word}", "  end"]
         code = "class Shop\n#{helpers}#{text}#{lines.compact.join("\n")}\nend\n"
         { "pages/#{page.word}.rb" => fault ? mark(code, fault) : code, "views/#{page.word}.erb" => view(page, "@number") }
       end
@@ -46,11 +48,11 @@ module Bench
           require "sinatra/base"
           require "active_record"
           require "paceline/http"
-          ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: "\#{APP_ROOT}/db/production.sqlite3", pool: 32, timeout: 5000)
+          ActiveRecord::Base.establish_connection(#{@shop.database.connection("APP_ROOT").map { |key, value| "#{key}: #{value}" }.join(", ")}, pool: 32, timeout: 5000)
           #{models}#{required(all: true)}#{slot(:startup)}
           class Shop < Sinatra::Base
             set :environment, :production
-            set :root, APP_ROOT
+            set :root, APP_ROOT#{"\n  enable :sessions\n  set :session_secret, \"0\" * 64" if @app.sessions?}
             before { @customer = request.cookies["customer"] }
             after { ActiveRecord::Base.connection_handler.clear_active_connections! }
           end
@@ -63,7 +65,7 @@ module Bench
       FORMS = %w[model lib gem concern serializer].freeze
 
       def files
-        common.merge(*pages.map { |page| of_page(page) }).merge("config.ru" => "require_relative \"app\"\n#{used}run Shop.new\n", "app.rb" => app, "page.rb" => page_class)
+        common.merge(*pages.map { |page| of_page(page) }).merge("config.ru" => "require_relative \"app\"\n#{sessions}#{used}run Shop.new\n", "app.rb" => app, "page.rb" => page_class)
       end
 
       private
@@ -101,11 +103,12 @@ module Bench
           class Page
             def headers = { "content-type" => "text/html; charset=utf-8" }
             def found(_number, _request) = ""
+            def seen(_number, _request) = nil
 
             def answer(number, request)
-              customer = request.cookies["customer"]
+              customer, seen = request.cookies["customer"], seen(number, request)
               list = rows(number).map { |row| "<li>\#{row}</li>\\n" }.join
-              [200, headers, ["<!doctype html>\\n<title>Shop</title>\\n\#{"<p>Hello, \#{customer}.</p>" if customer}<ul>\\n\#{list}</ul>\\n<p>\#{found(number, request)}</p>\\n"]]
+              [200, headers, ["<!doctype html>\\n<title>Shop</title>\\n\#{"<p>Hello, \#{customer}.</p>" if customer}\#{"<p>\#{seen} seen</p>" if seen}<ul>\\n\#{list}</ul>\\n<p>\#{found(number, request)}</p>\\n"]]
             end
           end
         RUBY
