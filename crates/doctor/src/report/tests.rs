@@ -365,6 +365,24 @@ fn a_cache_goes_behind_the_causes() {
 }
 
 #[test]
+fn fewer_bytes_go_behind_what_takes_the_time() {
+    let compress = |gain_us| {
+        let fix = fix("paceline.toml", "compress = true", shown());
+        let one = candidate(Kind::UncompressedPages, "GET /beers", "34 KB of text", fix, Trial::Compression);
+        verdict(one, gain_us, 0.0, (0.0, 0.0), Bound::Computed)
+    };
+    let line = |gain_us| {
+        let trial = Trial::Computed { gain_us, why: String::new() };
+        let one = candidate(Kind::SlowLine, "GET /beers", "it sorts", fix("", "once", shown()), trial);
+        verdict(one, gain_us, 50_000.0, (0.0, 0.0), Bound::AtMost)
+    };
+    for (line_us, first) in [(15_000.0, Kind::SlowLine), (5_000.0, Kind::UncompressedPages)] {
+        let report = Report::new("shop", Sample::default(), vec![compress(24_000.0), line(line_us)]);
+        assert_eq!(report.advice[0].verdict.candidate.kind, first, "{line_us}");
+    }
+}
+
+#[test]
 fn json_for_programs() {
     let report = Report::new("shop", sample(), vec![provision(), in_vain("YJIT", "noise")]);
     let json = report.json();
