@@ -18,6 +18,8 @@ const ASKED: u64 = 20;
 const ASKED_PART: f64 = 0.2;
 /// Ruby makes the query's text and its records, which takes as long again as the database, about.
 pub(super) const RUBY_OF_QUERY: f64 = 2.0;
+/// What names an association to load with the records.
+const INCLUDES: &str = ".includes(";
 /// How ActiveRecord names the query of `exists?`, behind the model.
 const EXISTS: &str = " Exists?";
 /// Reading a table whole takes so long, or it is small. Microseconds.
@@ -66,32 +68,66 @@ fn repeated_queries(look: &Look) -> Vec<WeighedCandidate> {
             shapes.push(&sql.shape);
         }
     }
-    shapes.into_iter().filter_map(|shape| repeated_query(look, shape)).collect()
+    let repeated = shapes.into_iter().filter_map(|shape| Repeated::of(look, shape));
+    // One association may load several tables (a polymorphic one does): that is one change.
+    let mut all: Vec<Vec<Repeated>> = Vec::new();
+    for one in repeated {
+        let same = all.iter_mut().find(|known| known[0].line == one.line && known[0].sql.at == one.sql.at);
+        match same.filter(|_| one.line.contains(INCLUDES)) {
+            Some(known) => known.push(one),
+            None => all.push(vec![one]),
+        }
+    }
+    all.into_iter().filter_map(|same| repeated_query(look, same)).collect()
 }
 
-fn repeated_query(look: &Look, shape: &str) -> Option<WeighedCandidate> {
-    let us = |request: &ObservedRequest| repeated_us(&request.evidence, shape);
-    let ceiling_us = match look.mean(us) {
-        database_us if database_us > 0.0 => database_us,
-        _ => asked_us(look, shape),
-    };
+/// One shape of a route, where most of the queries are.
+struct Repeated<'a> {
+    shape: &'a str,
+    sql: &'a Sql,
+    us: f64,
+    /// What loads its records at once.
+    line: String,
+}
+
+impl<'a> Repeated<'a> {
+    fn of(look: &Look<'a>, shape: &'a str) -> Option<Repeated<'a>> {
+        let us = |request: &ObservedRequest| repeated_us(&request.evidence, shape);
+        let count = |request: &ObservedRequest| {
+            request.evidence.sql.iter().filter(|sql| sql.shape == shape).map(|sql| sql.count as f64).fold(0.0, f64::max)
+        };
+        let evidence = &look.most(|request| us(request).max(count(request) / 1e6)).evidence;
+        let sql = evidence.sql.iter().filter(|sql| sql.shape == shape).max_by_key(|sql| sql.count)?;
+        let us = match look.mean(us) {
+            database_us if database_us > 0.0 => database_us,
+            _ => asked_us(look, shape),
+        };
+        Some(Repeated { shape, sql, us, line: eager_line(sql, &evidence.sql) })
+    }
+}
+
+/// Shapes that one line cures.
+fn repeated_query(look: &Look, mut same: Vec<Repeated>) -> Option<WeighedCandidate> {
+    let ceiling_us = same.iter().map(|one| one.us).sum();
     if ceiling_us < REPEATED_US || !look.is_notable(ceiling_us) {
         return None;
     }
-    let count = |request: &ObservedRequest| {
-        request.evidence.sql.iter().filter(|sql| sql.shape == shape).map(|sql| sql.count as f64).fold(0.0, f64::max)
-    };
-    let evidence = &look.most(|request| us(request).max(count(request) / 1e6)).evidence;
-    let sql = evidence.sql.iter().filter(|sql| sql.shape == shape).max_by_key(|sql| sql.count)?;
+    same.sort_by(|one, other| other.us.total_cmp(&one.us).then(one.shape.cmp(other.shape)));
+    let [Repeated { sql, shape, line, .. }, others @ ..] = &same[..] else { return None };
     let what = if sql.distinct > 1 { "the same query with other values" } else { "the same query" };
     let cached = if is_asked(sql) { ", from the query cache" } else { "" };
-    let sentence = format!("{what} {} times{cached}: {}", units::grouped(sql.count), shortened(shape));
-    let line = eager_line(sql, &evidence.sql);
-    let fix = shown("", line, "it is a change of the application's own code");
-    let trial = Trial::WhatIf { trial: vec![Patch::named("free_sql").with("shapes", vec![shape.to_string()])] };
+    let mut sentence = format!("{what} {} times{cached}: {}", units::grouped(sql.count), shortened(shape));
+    for other in others {
+        sentence.push_str(&format!("; and {} times: {}", units::grouped(other.sql.count), shortened(other.shape)));
+    }
+    let count = same.iter().map(|one| one.sql.count).sum();
+    let mut shapes: Vec<String> = same.iter().map(|one| one.shape.to_owned()).collect();
+    shapes.sort();
+    let fix = shown("", line.as_str(), "it is a change of the application's own code");
+    let trial = Trial::WhatIf { trial: vec![Patch::named("free_sql").with("shapes", shapes)] };
     let candidate = of(look.route, Kind::RepeatedQueries, sentence, fix, trial);
-    let short = format!("{} repeated queries", units::grouped(sql.count));
-    Some(look.found(Candidate { at: sql.at.clone(), subject: shape.into(), short, ceiling_us, ..candidate }))
+    let short = format!("{} repeated queries", units::grouped(count));
+    Some(look.found(Candidate { at: sql.at.clone(), subject: (*shape).into(), short, ceiling_us, ..candidate }))
 }
 
 /// What loads the records at once, as far as the queries tell: `Beer.includes(:brewery)`.

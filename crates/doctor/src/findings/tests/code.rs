@@ -68,6 +68,21 @@ fn slow_queries() {
     assert_eq!(found.at, "app/views/beers/_row.html.erb:4");
     assert!(found.sentence.starts_with("the same query with other values 31 times: SELECT breweries.* FROM"));
 
+    // A polymorphic association loads from two tables, by one line.
+    let found = first_in_requests(|request| {
+        for (table, us) in [("beers", 900.0), ("cans", 9_000.0)] {
+            let shape = format!("SELECT \"{table}\".* FROM \"{table}\" WHERE \"{table}\".\"id\" = ? LIMIT ?");
+            let association = Some((at("Note"), at("subject")));
+            request.evidence.sql.push(Sql { association, ..sql("Load", &shape, 17, 17, us) });
+        }
+    });
+    let both = "the same query with other values 17 times: SELECT cans.* FROM cans WHERE cans.id = ? LIMIT ?; \
+                and 17 times: SELECT beers.* FROM beers WHERE beers.id = ? LIMIT ?";
+    assert_eq!((found.sentence.as_str(), found.short.as_str()), (both, "34 repeated queries"));
+    assert_eq!(found.fix.line, "Note.includes(:subject)");
+    let Trial::WhatIf { trial } = &found.trial else { panic!("{found:?}") };
+    assert_eq!(trial[0].params["shapes"].as_array().map(Vec::len), Some(2));
+
     let cached = |request: &mut ObservedRequest| {
         request.evidence.sql.push(Sql { cached: 30, ..sql("Brewery Load", brewery, 31, 31, 9_000.0) });
     };
