@@ -31,6 +31,9 @@ pub struct ProfiledLine {
     pub call: String,
     /// What ran in the end, likewise.
     pub leaf: String,
+    /// The class of the middleware in whose own work it is; empty: it is in the application behind all of them. None: that
+    /// is not known.
+    pub middleware: Option<String>,
     /// Microseconds.
     pub us: f64,
 }
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     fn line(at: &str, call: &str, us: f64) -> ProfiledLine {
-        ProfiledLine { at: at.into(), call: call.into(), leaf: call.into(), us }
+        ProfiledLine { at: at.into(), call: call.into(), leaf: call.into(), us, ..ProfiledLine::default() }
     }
 
     #[test]

@@ -298,7 +298,11 @@ fn explains(other: &Candidate, look: &Look, line: &ProfiledLine, us: f64) -> boo
     let is_cache = matches!(other.kind, Kind::CacheHeaders | Kind::CacheVary | Kind::CacheCookie);
     let is_of_route = other.routes.is_empty() || other.routes.contains(&look.route.route);
     // What a middleware takes is without the application behind it.
-    let is_apart = other.kind == Kind::SlowMiddleware && other.ceiling_us + us <= look.wall_us;
+    let is_apart = other.kind == Kind::SlowMiddleware
+        && match &line.middleware {
+            Some(name) => *name != other.subject,
+            None => other.ceiling_us + us <= look.wall_us,
+        };
     let is_as_much = other.ceiling_us >= us * EXPLAINED && !is_apart;
     !is_cache && !other.trial.is_slow() && is_of_route && (other.at == line.at || is_as_much)
 }

@@ -76,8 +76,17 @@ fn one_middleware(look: &Look, name: &str) -> Option<WeighedCandidate> {
     Some(look.found(Candidate { subject: name.into(), at, short, ceiling_us, ..candidate }))
 }
 
-/// The line that takes most, by the profile, of those in the file of its `call`; else where that begins.
+/// The line that takes most, by the profile, of those that are known to be its work, or else of those in the file of its
+/// `call`; else where that begins.
 fn middleware_place(look: &Look, name: &str) -> String {
+    let profile = Profile::of(look.route);
+    let is_own = |line: &ProfiledLine| {
+        let is_there = line.middleware.as_deref() == Some(name) && !line.at.is_empty();
+        is_there.then_some(())
+    };
+    if let Some((line, ..)) = profile.greatest(is_own) {
+        return line.at.clone();
+    }
     let all = look.route.requests.iter().flat_map(|request| &request.evidence.middleware);
     let begins = all.filter(|one| one.name == name).map(|one| one.at.as_str()).find(|at| !at.is_empty());
     let Some((begins, (file, _))) = begins.and_then(|at| Some((at, at.rsplit_once(':')?))) else {
@@ -87,7 +96,7 @@ fn middleware_place(look: &Look, name: &str) -> String {
         let path = line.at.rsplit_once(':').map(|(path, _)| path);
         (path == Some(file)).then_some(())
     };
-    Profile::of(look.route).greatest(is_there).map_or_else(|| begins.to_owned(), |(line, ..)| line.at.clone())
+    profile.greatest(is_there).map_or_else(|| begins.to_owned(), |(line, ..)| line.at.clone())
 }
 
 fn mail(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {

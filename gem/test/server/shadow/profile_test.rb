@@ -134,6 +134,66 @@ class ShadowProfileTest < ShadowCase
     end
   end
 
+  # A middleware that has others work, one around it that only waits for the application, and an application that works with the same lines.
+  STACK = <<~'RUBY'
+    require "yaml"
+    PRICES = File.join(__dir__, "prices.yml")
+
+    module Prices
+      def self.all = YAML.load_file(PRICES)
+    end
+
+    class Rates
+      def initialize(app)
+        @app = app
+      end
+
+      def call(env)
+        Prices.all
+        @app.call(env)
+      end
+    end
+
+    class Around
+      def initialize(app)
+        @app = app
+      end
+
+      def call(env)
+        [env].each { |one| return @app.call(one) }
+      end
+    end
+
+    class Shop
+      def call(env)
+        [200, {}, [page(env).to_s]]
+      end
+
+      def page(_env) = [1, 2].sum { |_| Prices.all.size }
+    end
+
+    use Around
+    use Rates
+    use Around
+    run Shop.new
+  RUBY
+
+  def test_in_which_middleware_a_line_is
+    files = { "config.ru" => STACK, "prices.yml" => Array.new(1000) { |n| "beer#{n}: #{n}\n" }.join }
+    with_shadow(files) do |shadow|
+      shadow.get("/")
+      shadow.get("/", observe: true) # what it puts before each `call` is none
+      lines = Array.new(12) { shadow.get("/", profile: true) }.flat_map { |one| one["profile"]["lines"] }
+      times = lines.select { |one| one["at"] == "config.ru:5" }.group_by { |one| one["middleware"] }.transform_values { |all| all.sum { |one| one["us"] } }
+      assert_equal ["", "Rates"], times.keys.sort
+      assert_in_delta 2, times[""].fdiv(times["Rates"]), 0.8
+    end
+  end
+
+  def test_in_no_middleware_that_is_known
+    profiled("/parse") { |lines, _| assert_equal [""], lines.map { |one| one["middleware"] }.uniq - [nil] }
+  end
+
   # What handled the signal before handles it again.
   def test_nothing_is_left_behind
     app = "$heard = 0\ntrap('PROF') { $heard += 1 }\n#{APP}"

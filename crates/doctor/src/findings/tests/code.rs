@@ -227,7 +227,13 @@ fn a_line_that_does_what_it_need_not() {
         readings: 40,
         total_us: 60_000.0,
         lines: vec![
-            ProfiledLine { at: at.into(), call: call.into(), leaf: call.into(), us: 60_000.0 * part },
+            ProfiledLine {
+                at: at.into(),
+                call: call.into(),
+                leaf: call.into(),
+                us: 60_000.0 * part,
+                ..ProfiledLine::default()
+            },
             ProfiledLine {
                 at: "app/views/x.erb:2".into(),
                 call: "render (actionview)".into(),
@@ -327,6 +333,27 @@ fn a_line_that_does_what_it_need_not() {
     });
     let found: Vec<_> = super::find(&behind).into_iter().map(|one| (one.kind, one.at)).collect();
     assert_eq!(found, [(Kind::SlowMiddleware, at("lib/stamp.rb:9")), (Kind::SlowLine, at("lib/prices.rb:9"))]);
+
+    // By whose line it is, however long both seem to take: a middleware's own work in another file is no finding of its own.
+    let mut whose = clean();
+    each(&mut whose, |request| {
+        let line = |place: &str, call: &str, us, middleware: &str| ProfiledLine {
+            at: at(place),
+            call: at(call),
+            us,
+            middleware: Some(at(middleware)),
+            ..ProfiledLine::default()
+        };
+        let lines = vec![
+            line("lib/rates.rb:3", "load_file (psych)", 30_000.0, "Stamp"),
+            line("lib/prices.rb:9", "hexdigest (digest)", 30_000.0, ""),
+        ];
+        request.profile = Profile { readings: 40, total_us: 60_000.0, lines };
+        request.evidence.middleware =
+            vec![Middleware { name: at("Stamp"), at: at("lib/stamp.rb:5"), own_us: 11_000.0 }];
+    });
+    let found: Vec<_> = super::find(&whose).into_iter().map(|one| (one.kind, one.at)).collect();
+    assert_eq!(found, [(Kind::SlowMiddleware, at("lib/rates.rb:3")), (Kind::SlowLine, at("lib/prices.rb:9"))]);
 
     // What Ruby is started with makes any line quicker, and explains none.
     let mut slow_ruby = clean();

@@ -8,6 +8,7 @@
 require_relative "confinement"
 require_relative "cost"
 require_relative "place"
+require_relative "profile_owners"
 
 module Paceline
   module Server
@@ -34,7 +35,9 @@ module Paceline
         # A line that only ends a block: Ruby hears the signal there, after what the line before has done in C.
         ENDING = /\A\s*(?:end|[})\]])[\s).]*\z/
         SHADOW = "#{__dir__}/".freeze
-        private_constant :ENDING, :SHADOW, :INTERVAL, :DUE, :AFTER, :MAX_LINES, :LIBRARY, :GEM, :MARSHAL, :WITHIN, :LOADED
+        # What is found by a reading.
+        MEMBERS = %i[at call leaf middleware].freeze
+        private_constant :ENDING, :MEMBERS, :SHADOW, :INTERVAL, :DUE, :AFTER, :MAX_LINES, :LIBRARY, :GEM, :MARSHAL, :WITHIN, :LOADED
 
         class << self
           # The one whose replay is under way, or nil.
@@ -65,10 +68,11 @@ module Paceline
           end
         end
 
-        # `root`: the application's folder.
-        def initialize(root)
+        # `root`: the application's folder; `app`: the whole application, for its middleware; nil: Rails'.
+        def initialize(root, app = nil)
           @root = root
           @place = Place.new(root)
+          @owners = ProfileOwners.new(app)
           @readings = []
         end
 
@@ -99,11 +103,12 @@ module Paceline
         end
 
         # Of each line how long it took, in microseconds: `at` as "app/models/beer.rb:4", "" if no line of the application was on the stack; `call`: what
-        # that line calls, `leaf`: what ran in the end, each as "load_file (psych)" with the library that it is from, and "" if it is the line itself.
+        # that line calls, `leaf`: what ran in the end, each as "load_file (psych)" with the library that it is from, and "" if it is the line itself; `middleware`: in
+        # which it is (ProfileOwners).
         def to_h
-          times = shares.each_with_object(Hash.new(0.0)) { |((at, call, leaf), us), all| all[[call.empty? ? working(at) : at, call, leaf]] += us }
+          times = shares.each_with_object(Hash.new(0.0)) { |((at, call, *more), us), all| all[[call.empty? ? working(at) : at, call, *more]] += us }
           lines = times.sort_by { |_, us| -us }.first(MAX_LINES)
-          { readings: @readings.size, total_us: times.sum { |_, us| us }.round, lines: lines.map { |(at, call, leaf), us| { at: at, call: call, leaf: leaf, us: us.round } } }
+          { readings: @readings.size, total_us: times.sum { |_, us| us }.round, lines: lines.map { |found, us| MEMBERS.zip(found).to_h.merge(us: us.round) } }
         end
 
         private
@@ -140,14 +145,15 @@ module Paceline
 
         def line_of(stack)
           index = own_index(stack)
-          return ["", "", name(stack.first)] unless index
+          owner = @owners.of(stack)
+          return ["", "", name(stack.first), owner] unless index
 
           own = stack[index]
           outer = stack[index + 1]
           # What is written in C has the place of the line that calls it.
           in_c = outer && outer.lineno == own.lineno && path(outer) == path(own) && outer.label != own.label
           called = called(stack, index) || (own if in_c)
-          [place(own), name(called), name(index.zero? ? called : stack.first)]
+          [place(own), name(called), name(index.zero? ? called : stack.first), owner]
         end
 
         # Of the innermost frame of the application; of one that loads code, if it does so in the request: the lines of that code are no work of their own.

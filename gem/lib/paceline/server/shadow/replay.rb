@@ -62,7 +62,7 @@ module Paceline
           env = answer = cost = evidence = nil
           @asked = nil
           Profile.end_signals unless command["profile"]
-          @profile = command["profile"] ? Profile.new(@shadow.root) : nil
+          @profile = command["profile"] ? Profile.new(@shadow.root, @shadow.app) : nil
           @guards.around(command, name) do
             # Not before: it may be seen from here on that time and random numbers are held.
             env = @env.build(command["request"], clock: command["clock"], seed: command["seed"], stranger: command["stranger"])

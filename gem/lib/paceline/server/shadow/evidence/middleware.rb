@@ -119,12 +119,8 @@ module Paceline
 
           # "": not in Ruby, or by method_missing.
           def at(app)
-            call = app.method(:call)
-            call = call.super_method while call && call.owner == Calls
-            path, line = call&.source_location
+            path, line = MiddlewareChain.location(app)
             path ? "#{@places.name(path)}:#{line}" : ""
-          rescue NameError
-            ""
           end
 
           # False if it can't be watched.

@@ -10,7 +10,8 @@ module Paceline
           NAMES = %i[@app @middleware @application @backend @stack @next].freeze
           # Applications that are looked at, at most.
           MAX = 500
-          private_constant :NAMES, :MAX
+          SHADOW = "#{File.expand_path("..", __dir__)}/".freeze
+          private_constant :NAMES, :MAX, :SHADOW
 
           # One middleware: its object, and the applications behind it.
           Link = Struct.new(:object, :inner) do
@@ -23,6 +24,17 @@ module Paceline
           def self.of(app = nil)
             app ||= ::Rails.application if defined?(::Rails) && ::Rails.respond_to?(:application)
             app ? new(app).links : []
+          end
+
+          # Where the `call` of APP begins, as [path, line]; nil: not in Ruby, or by method_missing. What stands before it is the shadow's.
+          def self.location(app)
+            return app.source_location if app.is_a?(Proc)
+
+            call = app.method(:call)
+            call = call.super_method while call&.source_location&.first.to_s.start_with?(SHADOW)
+            call&.source_location
+          rescue NameError
+            nil
           end
 
           def initialize(app)
