@@ -207,15 +207,18 @@ fn is_plain(candidate: &Candidate) -> bool {
     }
 }
 
-/// The page needs more of a slow line's method than its result, or the method is called where the trial does not see it: then
-/// only its time is known.
+/// The page needs more of a slow line's method than its result, or the method is called where the trial does not see it, or
+/// does more than the line: then only the line's time is known.
 fn is_line_unproved(candidate: &Candidate, outcome: &Outcome) -> bool {
     const FOUND_AGAIN: f64 = 0.5;
+    const OF_MORE: f64 = 1.5;
     let gain = |route: &RouteOutcome| statistics::estimate(&route.wall).map_or(0.0, |estimate| estimate.gain_us);
-    let saves = |route: &RouteOutcome| gain(route) >= candidate.ceiling_us * FOUND_AGAIN;
-    let is_what_if = matches!(candidate.trial, Trial::WhatIf { .. });
+    let most = outcome.routes.iter().map(gain).fold(0.0, f64::max);
+    let Trial::WhatIf { trial } = &candidate.trial else { return false };
+    let is_around = trial.iter().any(|patch| patch.name == "free_method");
+    let is_line = most >= candidate.ceiling_us * FOUND_AGAIN && !(is_around && most > candidate.ceiling_us * OF_MORE);
     let differs = matches!(all_bytes(outcome), Bytes::Differ { .. });
-    candidate.kind == Kind::SlowLine && is_what_if && (differs || !outcome.routes.iter().any(saves))
+    candidate.kind == Kind::SlowLine && (differs || !is_line)
 }
 
 /// The trial of a route, as far as it can be judged.

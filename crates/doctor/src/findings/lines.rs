@@ -283,13 +283,16 @@ fn candidate(look: &Look, profile: &Profile, line: &ProfiledLine, work: Work, pa
     let sentence = format!("{part} of {whole} pass in one line: {what}{by}");
     let fix = shown("", instead, "only its author knows what the line is for");
     let method = method(&line.call);
-    let trial = if is_nearly_all && Work::named(&line.call) == Some(work) && work.may_be_left_out(method) {
-        Trial::WhatIf { trial: vec![Patch::named("free_line").with("at", line.at.as_str()).with("method", method)] }
+    let is_call = is_nearly_all && Work::named(&line.call) == Some(work) && work.may_be_left_out(method);
+    // The method around a line that computes by itself, or in a block. If that does more than the line, its gain is
+    // none of the line (`verdict`).
+    let (short, patch) = if is_call {
+        (format!("the line {}", line.at), Patch::named("free_line").with("at", line.at.as_str()).with("method", method))
     } else {
-        Trial::Computed { gain_us: us, why: format!("{} readings of the stack", profile.readings) }
+        (format!("the method around {}", line.at), Patch::named("free_method").with("at", line.at.as_str()))
     };
-    let candidate = of(look.route, Kind::SlowLine, sentence, fix, trial);
-    look.found(Candidate { at: line.at.clone(), short: format!("the line {}", line.at), ceiling_us: us, ..candidate })
+    let candidate = of(look.route, Kind::SlowLine, sentence, fix, Trial::WhatIf { trial: vec![patch] });
+    look.found(Candidate { at: line.at.clone(), short, ceiling_us: us, ..candidate })
 }
 
 /// Whether another rule has found the line, or what takes most of its time. A page cache would explain everything, and a

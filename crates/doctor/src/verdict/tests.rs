@@ -160,11 +160,12 @@ fn what_ifs_and_mail_are_bounds() {
 /// Where its method's result is not all that the page needs, or was not given, the readings of the stack still tell its time.
 #[test]
 fn a_line_whose_what_if_fails_is_computed() {
-    let of = |outcome: &Outcome| {
-        let what_if = Trial::WhatIf { trial: Vec::new() };
+    let with = |outcome: &Outcome, patches: &[Patch]| {
+        let what_if = Trial::WhatIf { trial: patches.to_vec() };
         let verdict = judge(candidate(Kind::SlowLine, what_if), outcome, &observations());
         (verdict.standing, verdict.gains[0].gain_us, verdict.gains[0].interval_us.is_some(), verdict.gains[0].bound)
     };
+    let of = |outcome: &Outcome| with(outcome, &[]);
     let (standing, gain_us, is_measured, bound) = of(&outcome(6_500.0, Bytes::Same));
     assert_eq!((standing, is_measured, bound), (Standing::Worth, true, Bound::AtMost));
     assert!((gain_us - 6_500.0).abs() < 50.0, "{gain_us}");
@@ -173,6 +174,12 @@ fn a_line_whose_what_if_fails_is_computed() {
     for outcome in [outcome(6_500.0, differing()), outcome(100.0, Bytes::Same), broken] {
         assert_eq!(of(&outcome), computed);
     }
+
+    // The method around it does more than the line.
+    let around = [Patch::named("free_method")];
+    assert!(with(&outcome(8_500.0, Bytes::Same), &around).2);
+    assert_eq!(with(&outcome(16_000.0, Bytes::Same), &around), computed);
+    assert!(of(&outcome(16_000.0, Bytes::Same)).2);
 }
 
 #[test]

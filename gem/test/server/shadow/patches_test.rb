@@ -321,6 +321,43 @@ class ShadowPatchesTest < ShopCase
     assert_equal ["no line and no method are named", nil, true, "app/shop.rb:1 does not call load_file"], result
   end
 
+  # The method around a line that works in a block: a private one, one of a module, and none.
+  def test_free_method
+    none, answers, made, message = in_shop(<<~'RUBY')
+      File.write(File.join(ROOT, "app/adder.rb"), <<~TEXT)
+        class Adder
+          COUNT = [0]
+          def sum(list) = "\#{added(list)} \#{Adder.twice(3)}"
+          def self.twice(number)
+            COUNT[0] += 1
+            number * 2
+          end
+
+          private
+
+          def added(list)
+            list.sum do |number|
+              COUNT[0] += 1
+              number + 1
+            end
+          end
+        end
+        START = 7
+      TEXT
+      load File.join(ROOT, "app/adder.rb")
+      none = ["app/adder.rb:13", "app/adder.rb:6"].map { |at| patch("free_method", "at" => at) }
+      answers = 4.times.map { |number| shadow.begin_replay("/x") && Adder.new.sum([number, number]) }
+      patch("free_method", "at" => "app/adder.rb:17")
+      message = 2.times.map do
+        shadow.begin_replay("/y")
+      rescue Paceline::Server::Shadow::Patches::Inapplicable => e
+        e.message
+      end
+      [none, answers, Adder::COUNT, message.last]
+    RUBY
+    assert_equal [[nil, nil], ["2 6", "4 6", "4 6", "4 6"], [6], "app/adder.rb:17 is in no method"], [none, answers, made, message]
+  end
+
   def test_free_view
     none, first, later, views = in_shop(<<~'RUBY')
       none = patch("free_view", "view" => "app/views/beers/_row.html.erb")

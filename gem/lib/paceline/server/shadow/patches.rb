@@ -13,7 +13,7 @@ module Paceline
         LIBRARIES = File.expand_path("../../..", __dir__)
         # File and class of each, by the name in the driver's command.
         NAMES = {
-          "async_mail" => :AsyncMail, "cache_store" => :CacheStore, "database_copy" => :DatabaseCopy, "free_line" => :FreeLine, "free_middleware" => :FreeMiddleware, "free_records" => :FreeRecords, "free_sql" => :FreeSql,
+          "async_mail" => :AsyncMail, "cache_store" => :CacheStore, "database_copy" => :DatabaseCopy, "free_line" => :FreeLine, "free_method" => :FreeMethod, "free_middleware" => :FreeMiddleware, "free_records" => :FreeRecords, "free_sql" => :FreeSql,
           "free_view" => :FreeView, "http_install" => :HttpInstall, "index" => :Index, "log_level" => :LogLevel, "one_write" => :OneWrite,
           "parallel_outbound" => :ParallelOutbound, "perform_caching" => :PerformCaching, "pstore" => :Pstore, "pstore_copy" => :PstoreCopy,
           "session_store" => :SessionStore, "sql_clock" => :SqlClock, "template_caching" => :TemplateCaching, "xml" => :Xml, "xml_mini" => :XmlMini
@@ -45,6 +45,7 @@ require_relative "patches/async_mail"
 require_relative "patches/cache_store"
 require_relative "patches/database_copy"
 require_relative "patches/free_line"
+require_relative "patches/free_method"
 require_relative "patches/free_middleware"
 require_relative "patches/free_records"
 require_relative "patches/free_sql"

@@ -29,7 +29,7 @@ module Paceline
             @is_path = Hash.new { |known, other| known[other] = @place.relative(other) == @path }
             @memory = Memory.new(shadow)
             @owners = {}.compare_by_identity
-            @trace = TracePoint.new(:call, :c_call) { |event| find(event) }
+            @trace = trace
             shadow.on_replay { |_, first| start(first) }
           end
 
@@ -55,10 +55,13 @@ module Paceline
 
             @trace.disable
             @memory[:recorded] = true
-            raise Inapplicable, "#{@path}:#{@line} does not call #{@name}" if @owners.empty?
+            raise Inapplicable, missing if @owners.empty?
 
             @owners.each { |owner, done| @owners[owner] = done || cover(owner) }
           end
+
+          def missing = "#{@path}:#{@line} does not call #{@name}"
+          def trace = TracePoint.new(:call, :c_call) { |event| find(event) }
 
           def find(event)
             return unless event.method_id == @name
@@ -83,6 +86,8 @@ module Paceline
               private(name) if hidden
             end)
             true
+          rescue FrozenError => e
+            raise Inapplicable, e.message
           end
 
           # The application may change it. What is within stays: a copy of all of it would take time, too.
