@@ -10,10 +10,14 @@ module Bench
   # One change that is worth it. ROUTES as `GET /books/*`, none for all; GAIN: the part of a request that it saves on its first route, BOUND: "measured", "at_most",
   # "at_least" or "computed"; both nil where nothing was measured. MEMORY: the part of all workers' private memory that it saves under load, SENT: of the bytes of
   # a page that it compresses, nil likewise; SAVED_BYTES: of the one or the other.
+  # GAINS: {route => GAIN}, of those that were measured.
   # NUMBER: of `paceline doctor apply`; WRITTEN: whether that writes it.
-  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :sentence, :line, :at, :gain, :bound, :saved_ms, :memory, :sent, :saved_bytes, keyword_init: true) do
+  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :sentence, :line, :at, :gain, :bound, :saved_ms, :memory, :sent, :saved_bytes, :gains, keyword_init: true) do
     # Whether it is about PATH.
-    def about?(path) = path == "*" || routes.empty? || routes.any? { |route| File.fnmatch(route.sub(/\A[A-Z]+ /, ""), path) }
+    def about?(path) = path == "*" || routes.empty? || routes.any? { |route| of?(route, path) }
+    # The gain on PATH: what is on all pages is another part of each of them. nil: it was not measured there.
+    def gain_on(path) = gains.to_h.find { |route, _| of?(route, path) }&.last
+    def of?(route, path) = File.fnmatch(route.sub(/\A[A-Z]+ /, ""), path)
     def to_s = [kind, *routes.first].join(" ")
     def predicted = gain
     def predicted_saved = saved_ms
@@ -75,6 +79,7 @@ module Bench
       before, after = one.fetch("compression", nil)&.first&.values_at("before", "after")
       DoctorAdvice.new(number: number, written: one.dig("fix", "can_apply"), kind: one.fetch("kind"), routes: one.fetch("routes"), sentence: one["sentence"], line: one.dig("fix", "line"), at: one["at"],
                        memory: (-memory.fdiv(all) if memory && all), sent: (1 - after.fdiv(before) if before), saved_bytes: memory ? -memory : (before - after if before),
+                       gains: one.fetch("gains").select { |each| each["of_us"].positive? }.to_h { |each| [each["route"].to_s, each["gain_us"].fdiv(each["of_us"])] },
                        gain: (gain["gain_us"].fdiv(gain["of_us"]) if measured), bound: (gain["bound"] if measured), saved_ms: gain && gain["gain_us"].fdiv(1000))
     end
   end

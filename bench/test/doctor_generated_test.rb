@@ -92,6 +92,16 @@ class DoctorGeneratedTest < Minitest::Test
     refute judged(proof, [said(proof, other), said(proof, middleware)]).last
   end
 
+  # What a middleware takes is a small part of another page that is slow itself.
+  def test_a_prediction_is_held_to_the_page_that_was_measured
+    proof, middleware, = proof_of_two(&:middleware?)
+    gains = [["GET /elsewhere", 10.0], ["GET #{middleware.path}", 16.0]].map { |route, us| { "route" => route, "gain_us" => us, "of_us" => 20.0, "bound" => "at_most" } }
+    judged(proof, [said(proof, middleware).merge("gains" => gains)])
+    assert_equal true, proof.holds?(middleware)
+    judged(proof, [said(proof, middleware).merge("gains" => gains.take(1))])
+    assert_nil proof.holds?(middleware)
+  end
+
   # By the template as Rails reads it: it drops the newline behind a line that has one tag alone.
   def test_a_partial_that_is_kept_writes_the_same
     weave = Generated::Kinds::ALL.fetch("costly_partial").make.call(Generated::Pick.new(Random.new(7)), app(1).shop)

@@ -50,7 +50,7 @@ module Bench
         told, gain = of(fault), gains[fault.number]
         return unless told && gain
 
-        fault.measure == "first_view" ? DoctorSums.holds?(told.sent, gain.share) : DoctorSums.holds?(told.predicted, gain.share, told.bound)
+        fault.measure == "first_view" ? DoctorSums.holds?(told.sent, gain.share) : DoctorSums.holds?(told.gain_on(fault.path), gain.share, told.bound)
       end
 
       # A line of the fault itself; or what has no line is named.

@@ -53,7 +53,7 @@ module Bench
       def gain(proof, fault)
         gain, told = proof.gains[fault.number], proof.of(fault)
         measured = gain ? format("%.0f %% of %.1f %s", gain.share * 100, gain.fault, gain.unit) : "-"
-        predicted = told && (fault.measure == "first_view" ? told.sent : told.predicted)
+        predicted = told && (fault.measure == "first_view" ? told.sent : told.gain_on(fault.path))
         "#{predicted ? "#{"≤ " if told.bound == "at_most"}#{(predicted * 100).round} %" : "-"}, #{measured}#{" OFF" if proof.holds?(fault) == false}"
       end
 
