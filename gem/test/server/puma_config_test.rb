@@ -96,7 +96,7 @@ class PumaConfigTest < Minitest::Test
     RUBY
     Dir.mktmpdir do |dir|
       texts = (FORMS.values + NAMED.values).flatten
-      { "Gemfile" => "gem 'puma'\n", "words" => Marshal.dump(texts), "script.rb" => script, "more.rb" => "" }
+      { "Gemfile" => "gem 'puma'\ngem 'logger'\n", "words" => Marshal.dump(texts), "script.rb" => script, "more.rb" => "" }
         .each { |name, text| File.binwrite(File.join(dir, name), text) }
       out, err, = Open3.capture3({ "BUNDLE_GEMFILE" => nil, "RUBYOPT" => nil, "RUBYLIB" => nil }, RbConfig.ruby, "script.rb", LIB, chdir: dir)
       *lines, own = out.lines(chomp: true)

@@ -242,6 +242,6 @@ class XMLHooksTest < Paceline::Test
     outcome { Paceline::XML::Builder.allocate.target! }
     outcome { Paceline::XML::Builder.allocate.__send__(:initialize).a }
     outcome { ObjectSpace.each_object(Paceline::XML::Builder) { nil } }
-    assert_kind_of String, Kernel.instance_method(:inspect).bind_call(xml)
+    assert_kind_of String, Kernel.instance_method(:to_s).bind_call(xml)
   end
 end

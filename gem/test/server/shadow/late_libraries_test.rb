@@ -2,6 +2,7 @@
 
 require_relative "support/shadow_case"
 require "paceline/native"
+require "pstore" # from Ruby 4.0 on a gem, which has a path only when it is activated
 
 # A library may come at any time and in any way: what it writes with is guarded before anybody can call it. Without the kernel, which would hide what is not.
 class ShadowLateLibrariesTest < ShadowCase
