@@ -57,11 +57,11 @@ class EgressLibraryTest < Minitest::Test
   def test_a_head_that_ends_early
     front
     to = origin { |link, _| link.head && link.write("HTTP/1.1 200 OK\r\nX-One: 1\r\n") }
-    program = 'http = Net::HTTP.new("127.0.0.1", ARGV[0]); 3.times { response = http.head("/"); print response.code, response.to_hash }'
-    assert_equal '200{"x-one"=>["1"]}' * 3, assert_as_stock(program, to.port)
+    program = 'require "json"; http = Net::HTTP.new("127.0.0.1", ARGV[0]); 3.times { response = http.head("/"); print response.code, response.to_hash.to_json }'
+    assert_equal '200{"x-one":["1"]}' * 3, assert_as_stock(program, to.port)
     assert_equal 6, to.connections, "a connection that has ended is not used again"
     whole = origin { |link, _| link.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n") while link.head }
-    assert_equal '200{"content-length"=>["5"]}' * 3, assert_as_stock(program, whole.port)
+    assert_equal '200{"content-length":["5"]}' * 3, assert_as_stock(program, whole.port)
     # A response with a body has to be whole.
     assert_match(/^EOFError/, run_program('begin; Net::HTTP.get("127.0.0.1", "/", ARGV[0]); rescue EOFError => e; print e.class; end', to.port))
   end
