@@ -45,6 +45,18 @@ class TuningTest < Paceline::Test
     assert_equal 0, enabled_by(env: { "RUBYOPT" => "--disable-yjit" })
   end
 
+  # Ruby 4.0 has two compilers, and asked for a second one it says that only one can be on.
+  def test_yjit_stays_off_beside_zjit
+    own = RubyVM.const_defined?(:ZJIT, false) ? RubyVM.send(:remove_const, :ZJIT) : nil
+    { true => [0, 0, ""], false => [1, 1, "on"] }.each do |enabled, expected|
+      RubyVM.const_set(:ZJIT, Struct.new(:enabled?).new(enabled))
+      assert_equal expected, [enabled_by, enabled_by("yjit" => "on"), state(yjit: YJIT.new)]
+      RubyVM.send(:remove_const, :ZJIT)
+    end
+  ensure
+    RubyVM.const_set(:ZJIT, own) if own
+  end
+
   # What the start line tells, of a Ruby of VERSION with `yjit` as its YJIT.
   def state(yjit:, version: "3.3.8", **settings)
     said = nil

@@ -56,8 +56,12 @@ module Paceline
       end
 
       def wanted?
+        return false if zjit?
         @yjit == "on" || (@yjit != "off" && !DEVELOPMENT.include?(@environment) && !decided?)
       end
+
+      # Ruby 4.0's other compiler, which the operator or the application turned on: a Ruby runs one of them only.
+      def zjit? = defined?(::RubyVM::ZJIT) && ::RubyVM::ZJIT.enabled?
 
       # By the operator, or by the application.
       def decided?
