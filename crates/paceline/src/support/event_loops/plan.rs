@@ -97,18 +97,20 @@ mod tests {
     #[test]
     fn what_is_taken_by_one_loop_is_not_taken_to_and_fro() {
         let mut plan = Plan::new(2);
-        // The work of one loop and a half.
-        let mut shares = [1.0, 0.0];
+        // All at one loop first, which has no time for all of it.
+        let mut connections = [64, 0];
         for _ in 0..100 {
+            let shares = connections.map(|of_loop| f64::from(of_loop) / 64.0);
             let open = plan.look(&shares);
-            if let Some(Departure { connections, to }) = departure(0, 64, open, &shares) {
-                let moved = shares[0] * connections as f64 / 64.0;
-                shares[0] -= moved;
-                shares[to] += moved;
+            if let Some(leaving) = departure(0, connections[0] as usize, open, &shares) {
+                assert_eq!(leaving.to, 1);
+                connections[0] -= leaving.connections as u32;
+                connections[1] += leaving.connections as u32;
             }
-            assert_eq!(departure(1, 64, open, &shares), None);
+            assert_eq!(departure(1, connections[1] as usize, open, &shares), None);
         }
-        assert!(shares[0] - shares[1] <= ALIKE, "{shares:?}");
+        let gap = f64::from(connections[0] - connections[1]) / 64.0;
+        assert!((0.0..=ALIKE).contains(&gap), "{connections:?}");
     }
 
     #[test]
