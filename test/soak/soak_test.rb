@@ -170,7 +170,7 @@ class SoakTest < Minitest::Test
   def settled
     eventually("everything to be idle", within: 90) do
       state = @server.state
-      state.values_at(:waiting, :busy, :idle, :buffered) == [0, 0, WORKERS * THREADS, 0] && state[:places] == idle_places &&
+      state.values_at(:waiting, :busy, :idle, :buffered) == [0, 0, WORKERS * THREADS, 0] && state[:places] <= Etc.nprocessors &&
         @server.workers.size == WORKERS && @server.preloaders.size == 1
     end
     eventually("temporary files to be gone") { Dir.empty?(@spool) }
@@ -182,15 +182,13 @@ class SoakTest < Minitest::Test
     end
     zombies = @server.descendants.select { |pid| File.read("/proc/#{pid}/stat").include?(") Z ") rescue false }
     {
-      **state, zombies: zombies.size, processes: @server.descendants.size, ours: ours.size,
+      # Each loop that accepts holds a place ahead, and the listener once more; how many do is a matter of the load before.
+      **state.except(:places), descriptors: state[:descriptors] - state[:places], zombies: zombies.size, processes: @server.descendants.size, ours: ours.size,
       worker_descriptors: @server.workers.map { |pid| Dir.children("/proc/#{pid}/fd").size }.sort,
       preloader_descriptors: @server.preloaders.map { |pid| Dir.children("/proc/#{pid}/fd").size },
       memory: @server.private_memory, worker_memory: @server.workers.sum { |pid| @server.private_memory(pid) } / WORKERS
     }
   end
-
-  # Each accepting loop holds a place ahead.
-  def idle_places = @idle_places ||= Etc.nprocessors
 
   # Every process on this machine that says it belongs to this site, orphans among them.
   def ours
