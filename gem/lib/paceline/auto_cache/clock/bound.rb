@@ -21,7 +21,7 @@ module Paceline
         TIME = /\A(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d(?:\.\d{1,6})?)\z/
         # Of a second, as it writes it.
         PRECISION = Rational(1, 1_000_000)
-        # Frames of this library before who asks.
+        # Frames of this library, before those of the caller.
         OWN = File.expand_path("..", __dir__)
         FRAMES = 20
         # A parameter of a statement.

@@ -9,7 +9,7 @@ module Paceline
   module AutoCache
     module Clock
       module Uses
-        # Frames of this library come before who asks.
+        # Frames of this library come before those of the caller.
         OWN = File.expand_path("..", __dir__)
         FRAMES = 32
         # Methods that hand the number on.
