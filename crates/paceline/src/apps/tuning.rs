@@ -71,8 +71,10 @@ fn apply_from(tuning: &RubyTuning, env: &mut BTreeMap<OsString, OsString>, folde
     if let Some(arenas) = tuning.malloc_arenas.filter(|_| !mentions(env, "GLIBC_TUNABLES", "arena")) {
         env.entry("MALLOC_ARENA_MAX".into()).or_insert_with(|| arenas.to_string().into());
     }
+    // Ruby refuses to start with two compilers (ruby.c, "Only one JIT can be enabled at the same time").
+    let zjit = env.get(OsStr::new("RUBY_ZJIT_ENABLE")).is_some_and(|value| !value.is_empty() && value != "0");
     // Ruby 3.3 and newer is told when it has loaded the application, where compiling what runs once is over.
-    if tuning.yjit == "on" && !mentions(env, "RUBYOPT", "jit") {
+    if tuning.yjit == "on" && !zjit && !mentions(env, "RUBYOPT", "jit") {
         env.entry("RUBY_YJIT_ENABLE".into()).or_insert_with(|| "1".into());
     }
     notice
@@ -117,9 +119,12 @@ mod tests {
         assert_eq!(given(&none, &[]), (String::new(), None));
         let yjit = RubyTuning { yjit: "on".into(), ..none };
         assert_eq!(given(&yjit, &[]).0, "RUBY_YJIT_ENABLE=1");
-        for own in [("RUBY_YJIT_ENABLE", "0"), ("RUBYOPT", "--disable-yjit")] {
+        for own in
+            [("RUBY_YJIT_ENABLE", "0"), ("RUBYOPT", "--disable-yjit"), ("RUBYOPT", "--zjit"), ("RUBY_ZJIT_ENABLE", "1")]
+        {
             assert_eq!(given(&yjit, &[own]).0, "");
         }
+        assert_eq!(given(&yjit, &[("RUBY_ZJIT_ENABLE", "0")]).0, "RUBY_YJIT_ENABLE=1");
     }
 
     #[test]
