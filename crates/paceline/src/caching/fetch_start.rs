@@ -21,7 +21,7 @@ impl FetchStart {
     /// Once it is answered. What a canary has made is stored nowhere: most visitors are to get the old code's pages, and it may be
     /// taken back.
     pub(super) fn answered(self, exchange: &Exchange) -> FetchStart {
-        if exchange.by_canary {
+        if exchange.worker.by_canary {
             FetchStart { moment: Moment::NEVER, ..self }
         } else {
             self

@@ -181,7 +181,7 @@ impl SiteCache {
             rule.admits(head).is_err()
                 || rule.is_somebodys_own(&head.headers)
                 // What somebody has changed is shown to them at once only where a cookie names them.
-                || exchange.user.is_some() && rule.cookies.is_empty()
+                || exchange.requester.user.is_some() && rule.cookies.is_empty()
         });
         let rule = rule.filter(|_| own.is_none());
         let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
@@ -192,7 +192,7 @@ impl SiteCache {
             Target { scheme: exchange.client.scheme(), authority: &host, path: canonical.as_deref().unwrap_or(full) };
         let (partition, for_all) = partition(visitor, head, exchange);
         let primary = self.cache.keys.primary(&target, &partition);
-        let (wishes, crawler) = (self.wishes(head, rule), exchange.crawler().is_some());
+        let (wishes, crawler) = (self.wishes(head, rule), exchange.requester.crawler().is_some());
         let arrived = exchange.timeline.head_read;
         let asked = Question { head, now, arrived, target, visitor, partition, for_all, primary, wishes, crawler };
         if let Some(forward) = beside(head, body) {

@@ -22,10 +22,10 @@ pub struct ForAll {
 pub fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> (Vec<u8>, Option<ForAll>) {
     let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
     // Somebody who has signed in shares no page with anybody else.
-    bytes.extend(exchange.user.iter().flat_map(User::partition));
+    bytes.extend(exchange.requester.user.iter().flat_map(User::partition));
     let (by_proxies, names_nobody) = by_proxies(head, exchange);
     bytes.extend(&by_proxies);
-    let is_known = exchange.user.is_some() || visitor.is_some_and(|visitor| visitor.0.is_some());
+    let is_known = exchange.requester.user.is_some() || visitor.is_some_and(|visitor| visitor.0.is_some());
     let part = wanted_part(&head.headers);
     bytes.extend(&part);
     // By a rule also what says no Vary is kept.

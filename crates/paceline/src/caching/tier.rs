@@ -174,7 +174,7 @@ impl SiteCache {
     /// not change at a known time.
     fn tier_for(&self, wanted: &CacheRequest, exchange: &Exchange) -> Option<Arc<dyn TierSession>> {
         let tier = self.cache.tier.get()?.upgrade()?;
-        let is_for_all = wanted.visitor.is_none() && exchange.user.is_none() && wanted.flight.is_some();
+        let is_for_all = wanted.visitor.is_none() && exchange.requester.user.is_none() && wanted.flight.is_some();
         let is_shared = is_for_all && wanted.storable && wanted.until == Millis::MAX && self.cache.may_show(now());
         is_shared.then(|| tier.session()).flatten()
     }

@@ -79,11 +79,11 @@ pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: E
 fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     let mut line = LogText::new();
     line.address(exchange.client.address).text(" - ");
-    match &exchange.user {
+    match &exchange.requester.user {
         Some(user) => line.word(user.name()),
         None => line.text("-"),
     };
-    line.text(" [").time(exchange.received).text("] \"");
+    line.text(" [").time(exchange.timeline.received).text("] \"");
     request(&mut line, head);
     line.text("\" ").number(ending.status.into()).text(" ").number(ending.bytes);
     line.text(" \"").escaped(&told(head.referer.as_ref())).text("\" \"").escaped(&told(head.user_agent.as_ref()));
@@ -96,7 +96,7 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
             line.text(name).millis(duration);
         }
     }
-    if let Some(counters) = exchange.counters.get() {
+    if let Some(counters) = exchange.worker.counters.get() {
         line.text(" chunks=").number(counters.chunks.into()).text(" gc=").millis(counters.gc.into());
     }
     notes(&mut line, exchange, ending, Notes::All);
@@ -110,7 +110,7 @@ fn short(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     line.address(exchange.client.address).text(" \"");
     request(&mut line, head);
     line.text("\" ").number(ending.status.into()).text(" ").number(ending.bytes).text(" ").millis(timeline.total());
-    if let Some(user) = &exchange.user {
+    if let Some(user) = &exchange.requester.user {
         line.text(" user=").word(user.name());
     }
     if let Some(queue) = timeline.queue().filter(|queue| *queue >= LONG_QUEUE) {
@@ -157,31 +157,31 @@ enum Notes {
 
 fn notes(line: &mut LogText, exchange: &Exchange, ending: Ending, which: Notes) {
     let is_told = |is_notable: bool| is_notable || which == Notes::All;
-    if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
+    if let Some((calls, opened, time)) = exchange.worker.counters.get().and_then(outbound) {
         line.text(&format!(" outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0));
     }
-    if let Some(fragments) = &exchange.fragments {
+    if let Some(fragments) = &exchange.log.fragments {
         line.text(" fragments=").number(fragments.load(Relaxed).into());
     }
     if let Some(site) = exchange.site.as_ref().filter(|_| is_told(false)) {
         line.text(" site=").text(&site.name);
     }
-    if let Some(upstream) = &exchange.upstream {
+    if let Some(upstream) = &exchange.upstream.answered {
         line.text(&format!(" upstream={upstream}"));
     }
-    if let Some(cache) = exchange.cache.as_ref().filter(|cache| is_told(cache.hit || cache.collapsed)) {
+    if let Some(cache) = exchange.log.cache.as_ref().filter(|cache| is_told(cache.hit || cache.collapsed)) {
         line.text(" cache=");
         cache.each_word(|word| {
             line.text(word);
         });
     }
-    if let Some(crawler) = exchange.crawler() {
+    if let Some(crawler) = exchange.requester.crawler() {
         line.text(" crawler=").text(crawler.sign.as_str());
     }
     if !ending.complete {
         line.text(" cut=1");
     }
-    if let Some(note) = &exchange.note {
+    if let Some(note) = &exchange.log.note {
         line.text(" note=\"").escaped(note).text("\"");
     }
 }
@@ -191,9 +191,9 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     let ms = |duration: Micros| duration as f64 / 1000.0;
     let mut object = serde_json::json!({
         "event": "request",
-        "time": local_time(exchange.received, RFC_3339),
+        "time": local_time(exchange.timeline.received, RFC_3339),
         "remote": exchange.client.address.map_or("-".into(), |address| address.to_string()),
-        "user": exchange.user.as_ref().map(|user| user.name()),
+        "user": exchange.requester.user.as_ref().map(|user| user.name()),
         "method": head.method.as_str(),
         "uri": uri(head),
         "protocol": protocol(head.version),
@@ -207,19 +207,19 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         "queue_ms": timeline.queue().map(ms),
         "app_ms": timeline.app().map(ms),
         "total_ms": ms(timeline.total()),
-        "note": exchange.note,
-        "cache": exchange.cache.map(|cache| cache.words()),
+        "note": exchange.log.note,
+        "cache": exchange.log.cache.map(|cache| cache.words()),
     });
-    if let (Some(upstream), Some(object)) = (&exchange.upstream, object.as_object_mut()) {
+    if let (Some(upstream), Some(object)) = (&exchange.upstream.answered, object.as_object_mut()) {
         object.insert("upstream".into(), upstream.to_string().into());
     }
-    if let (Some(crawler), Some(object)) = (exchange.crawler(), object.as_object_mut()) {
+    if let (Some(crawler), Some(object)) = (exchange.requester.crawler(), object.as_object_mut()) {
         object.insert("crawler".into(), crawler.sign.as_str().into());
     }
-    if let (Some(fragments), Some(object)) = (&exchange.fragments, object.as_object_mut()) {
+    if let (Some(fragments), Some(object)) = (&exchange.log.fragments, object.as_object_mut()) {
         object.insert("fragments".into(), fragments.load(Relaxed).into());
     }
-    if let (Some(counters), Some(object)) = (exchange.counters.get(), object.as_object_mut()) {
+    if let (Some(counters), Some(object)) = (exchange.worker.counters.get(), object.as_object_mut()) {
         object.insert("chunks".into(), counters.chunks.into());
         object.insert("gc_ms".into(), ms(counters.gc.into()).into());
         object.insert("allocated".into(), counters.allocated.into());
@@ -265,8 +265,8 @@ mod tests {
         };
         let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
         exchange.id = "id-1".into();
-        exchange.received = 1_700_000_000.25;
         exchange.timeline = Timeline {
+            received: 1_700_000_000.25,
             head_read: 1000,
             queued: 1100,
             handed_over: 1300,
@@ -276,7 +276,7 @@ mod tests {
             last_byte: 14_100,
             ..Timeline::default()
         };
-        exchange.counters.set(Counters { chunks: 1, gc: 300, ..Counters::default() }).unwrap();
+        exchange.worker.counters.set(Counters { chunks: 1, gc: 300, ..Counters::default() }).unwrap();
         exchange.site = Some(Arc::new(metrics::Site::new("shop")));
         exchange
     }
@@ -311,7 +311,7 @@ mod tests {
         let mut exchange = exchange();
         assert_eq!(short(&exchange, ending), "192.0.2.7 \"GET /a?b=%22c HTTP/1.1\" 200 12 13.1ms");
         exchange.timeline.handed_over = exchange.timeline.queued + LONG_QUEUE;
-        exchange.note = Some("queue full".into());
+        exchange.log.note = Some("queue full".into());
         let cut = Ending { complete: false, ..ending };
         assert_eq!(
             short(&exchange, cut),

@@ -6,32 +6,34 @@
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
-    any::Any,
     net::{IpAddr, SocketAddr},
-    sync::{atomic::AtomicU32, Arc, OnceLock},
+    sync::Arc,
 };
 
-use bytes::Bytes;
-use cache::status::CacheStatus;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use hyper::upgrade::OnUpgrade;
-use parking_lot::Mutex;
+use http::{HeaderName, HeaderValue, Method, Uri};
 
 pub mod access_log;
 pub mod conversation;
 pub mod crawlers;
-mod ending;
 pub mod http2_message;
 pub mod identity;
 pub mod incoming;
+mod log_record;
 mod log_text;
+mod offers;
 pub mod outbound_advice;
 pub mod rate_limit;
+mod requester;
 pub mod spans;
 pub mod tunnel;
+mod worker_report;
 
-use self::crawlers::Crawler;
-pub use self::ending::{Ending, Head};
+pub use self::{
+    log_record::{Ending, Head, LogRecord},
+    offers::{Hints, Hold, Interim, Offers, Upgrade},
+    requester::Requester,
+    worker_report::{Counters, RecordSlot, WorkerReport},
+};
 use crate::{
     observe::{
         in_flight::{self as live, Listed, EXCHANGES},
@@ -69,6 +71,8 @@ pub struct Client {
     pub host: Option<String>,
     /// Port that a proxy was asked on.
     pub port: Option<u16>,
+    /// It wants to be told where the time went (`paceline bench`).
+    pub asks_times: bool,
 }
 
 impl Client {
@@ -88,8 +92,10 @@ impl Client {
 }
 
 /// Marks at the boundaries of the steps, microseconds of CLOCK_MONOTONIC; 0: not reached.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
+    /// The time of day at `head_read`, seconds since the Unix epoch.
+    pub received: f64,
     pub accepted: Micros,
     pub head_read: Micros,
     pub body_read: Micros,
@@ -135,43 +141,23 @@ impl Timeline {
 #[derive(Debug, Clone, Copy)]
 pub struct NeedsHttp1;
 
-/// Counts as a request in flight for as long as it is held.
-pub type Hold = Arc<dyn Any + Send + Sync>;
-
-/// A connection (or stream of HTTP/2) that the client offers to the app.
-pub struct Upgrade {
-    pub on: OnUpgrade,
-    /// Counts as a request under way for as long as it is held.
-    pub stream: Option<Hold>,
-    /// Lists the exchange for as long as the connection is the app's.
-    pub live: Listed,
+/// The host of an upstream that has several.
+#[derive(Default)]
+pub struct UpstreamHost {
+    /// The one that the client says it was with, as its token.
+    pub token: Option<String>,
+    /// The one that answered.
+    pub answered: Option<Arc<str>>,
 }
 
-/// A connection that can send interim responses. To be told within the request's own task, which then has them written.
-pub trait Interim: Send + Sync {
-    /// One with this status (1xx, but never 101) and these fields; left out where it can't be sent without waiting.
-    fn interim(&self, status: StatusCode, headers: &HeaderMap);
+/// What the response gets beside what its maker says.
+#[derive(Default)]
+pub struct ResponseExtras {
+    /// Only those who have signed in get the page, so that no cache on the way may keep it for others.
+    pub protected: bool,
+    /// Fields beside its own, which no cache gets.
+    pub fields: Vec<(HeaderName, HeaderValue)>,
 }
-
-pub type Hints = Arc<dyn Interim>;
-
-/// What the worker counted over one request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Pieces the body came in.
-    pub chunks: u32,
-    /// Time in garbage collection while the request ran, microseconds.
-    pub gc: u32,
-    /// Objects allocated by the process while the request ran.
-    pub allocated: u32,
-    pub app_started: Micros,
-    pub app_finished: Micros,
-    /// Named spans: name, total microseconds, count.
-    pub spans: Vec<(String, u64, u32)>,
-}
-
-/// Where the record comes of what a page was made of, before the end of its body.
-pub type RecordSlot = Arc<Mutex<Option<Bytes>>>;
 
 /// One request on its way.
 pub struct Exchange {
@@ -179,15 +165,7 @@ pub struct Exchange {
     pub id: String,
     pub connection: Arc<Connection>,
     pub client: Client,
-    /// The client wants to be told where the time went (`paceline bench`).
-    pub asks_times: bool,
     pub timeline: Timeline,
-    /// Seconds since the Unix epoch at which the head was read.
-    pub received: f64,
-    /// Set by the worker; may come after the response head.
-    pub counters: Arc<OnceLock<Counters>>,
-    /// None: nobody wants to know what the page was made of.
-    pub record: Option<RecordSlot>,
     /// The site that answers.
     pub site: Option<Arc<metrics::Site>>,
     /// Who answers.
@@ -196,41 +174,14 @@ pub struct Exchange {
     pub trace: Option<traces::Context>,
     /// Where others see it.
     pub live: Listed,
-    /// Where interim responses go (RFC 9110 section 15.2). None: the client can't have them.
-    pub hints: Option<Hints>,
-    /// The client's connection, should the app take it over.
-    pub upgrade: Option<Upgrade>,
-    /// Who has signed in.
-    pub user: Option<identity::User>,
-    /// Whether a crawler asks. See `crawler`.
-    pub crawling: crawlers::Verdict,
-    /// It was refused because a crawler asks.
-    pub refused_crawler: bool,
-    /// Files of passwords that have let the visitor in, by their numbers.
-    pub proved: Vec<u64>,
+    pub offers: Offers,
+    pub requester: Requester,
     /// The largest body, in place of the site's; `u64::MAX`: unbounded.
     pub max_body: Option<u64>,
-    /// Only those who have signed in get the page, so that no cache on the way may keep it for others.
-    pub protected: bool,
-    /// Fields that the response gets beside its own, and no cache.
-    pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// Said in the log beside a response that the front made itself.
-    pub note: Option<String>,
-    /// The host of an upstream that the client says it was with.
-    pub host_token: Option<String>,
-    /// A generation on trial answered, with its share of the requests.
-    pub by_canary: bool,
-    /// The host that answered, where an upstream has several.
-    pub upstream: Option<Arc<str>>,
-    /// What the page cache did.
-    pub cache: Option<CacheStatus>,
-    /// Fragments that the page was put together from; may grow after the response head. None: it was not.
-    pub fragments: Option<Arc<AtomicU32>>,
-    /// What the log and the traces tell of the request's head. None: nobody wants to know.
-    pub request: Option<Head>,
-    /// It is left out of the access log.
-    pub unlogged: bool,
-    pub ending: Ending,
+    pub worker: WorkerReport,
+    pub upstream: UpstreamHost,
+    pub response: ResponseExtras,
+    pub log: LogRecord,
 }
 
 impl Exchange {
@@ -241,38 +192,23 @@ impl Exchange {
         hints: Option<Hints>,
         upgrade: Option<Upgrade>,
     ) -> Exchange {
-        let timeline = Timeline { accepted: connection.accepted, head_read: clock::now(), ..Timeline::default() };
+        let (accepted, head_read) = (connection.accepted, clock::now());
         Exchange {
             id: client_id.and_then(well_formed).unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
             client: Client::of(&connection),
             connection,
-            asks_times: false,
-            timeline,
-            received: clock::unix_seconds(),
-            counters: Arc::default(),
-            record: None,
+            timeline: Timeline { received: clock::unix_seconds(), accepted, head_read, ..Timeline::default() },
             site: None,
             kind: Kind::default(),
             trace: None,
             live: Listed::default(),
-            hints,
-            upgrade,
-            user: None,
-            crawling: crawlers::Verdict::default(),
-            refused_crawler: false,
-            proved: Vec::new(),
+            offers: Offers { hints, upgrade },
+            requester: Requester::default(),
             max_body: None,
-            protected: false,
-            fields: Vec::new(),
-            note: None,
-            host_token: None,
-            by_canary: false,
-            upstream: None,
-            cache: None,
-            fragments: None,
-            request: None,
-            unlogged: false,
-            ending: Ending::default(),
+            worker: WorkerReport::default(),
+            upstream: UpstreamHost::default(),
+            response: ResponseExtras::default(),
+            log: LogRecord::default(),
         }
     }
 
@@ -287,8 +223,8 @@ impl Exchange {
                 client: self.client.address,
                 since: self.timeline.head_read,
             });
-            self.upgrade.iter_mut().for_each(|upgrade| upgrade.live = self.live.clone());
-            self.user.iter().for_each(|user| self.live.signed_in(user.name()));
+            self.offers.upgrade.iter_mut().for_each(|upgrade| upgrade.live = self.live.clone());
+            self.requester.user.iter().for_each(|user| self.live.signed_in(user.name()));
         }
     }
 
@@ -298,61 +234,41 @@ impl Exchange {
             id: self.id.clone(),
             connection: self.connection.clone(),
             client: self.client.clone(),
-            asks_times: self.asks_times,
             timeline: self.timeline.clone(),
-            received: self.received,
-            counters: Arc::default(),
-            record: None,
             site: self.site.clone(),
             kind: self.kind,
             trace: self.trace,
             live: self.live.clone(),
-            hints: self.hints.clone(),
-            upgrade: None,
-            user: self.user.clone(),
-            crawling: self.crawling,
-            refused_crawler: false,
-            proved: self.proved.clone(),
+            offers: Offers { hints: self.offers.hints.clone(), upgrade: None },
+            requester: self.requester.clone(),
             max_body: self.max_body,
-            protected: self.protected,
-            unlogged: self.unlogged,
-            fields: Vec::new(),
-            note: None,
-            host_token: self.host_token.clone(),
-            by_canary: false,
-            upstream: None,
-            cache: None,
-            fragments: None,
-            request: None,
-            ending: Ending::default(),
+            worker: WorkerReport::default(),
+            upstream: UpstreamHost { token: self.upstream.token.clone(), answered: None },
+            response: ResponseExtras { protected: self.response.protected, fields: Vec::new() },
+            log: LogRecord::default(),
         }
     }
 
     /// Adds a field to the response; left out if it can't be one.
     pub fn tell(&mut self, name: HeaderName, value: &str) {
-        self.fields.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self.response.fields.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
     }
 
     /// Takes over what came of a branch.
     pub fn join(&mut self, branch: Exchange) {
         self.timeline = branch.timeline;
-        self.counters = branch.counters;
         self.kind = branch.kind;
-        self.upstream = branch.upstream;
-        self.by_canary = branch.by_canary;
-        self.refused_crawler |= branch.refused_crawler;
-        self.fields.extend(branch.fields);
-        self.note = self.note.take().or(branch.note);
-    }
-
-    /// The crawler whose request it is. None also where somebody has signed in.
-    pub fn crawler(&self) -> Option<Crawler> {
-        self.crawling.crawler.filter(|_| self.user.is_none() && self.proved.is_empty())
+        self.worker.counters = branch.worker.counters;
+        self.worker.by_canary = branch.worker.by_canary;
+        self.upstream.answered = branch.upstream.answered;
+        self.response.fields.extend(branch.response.fields);
+        self.log.refused_crawler |= branch.log.refused_crawler;
+        self.log.note = self.log.note.take().or(branch.log.note);
     }
 
     /// Takes over what the worker reported, if it has.
     pub fn settle(&mut self) {
-        if let Some(counters) = self.counters.get() {
+        if let Some(counters) = self.worker.counters.get() {
             self.timeline.set_app(counters.app_started, counters.app_finished);
         }
     }

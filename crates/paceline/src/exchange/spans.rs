@@ -16,7 +16,7 @@ use crate::{
 pub fn spans(context: &Context, head: &Head, exchange: &Exchange, ending: Ending, route: Option<String>) -> Vec<Span> {
     let timeline = &exchange.timeline;
     // The timeline's clock does not know the time of day; the exchange does, for one of its marks.
-    let received = (exchange.received * 1e9) as u64;
+    let received = (exchange.timeline.received * 1e9) as u64;
     let at = |mark: Micros| received.saturating_add(mark.saturating_sub(timeline.head_read) * 1000);
     let span = |id, parent, name: &str, from, to| Span {
         trace: context.trace,
@@ -56,7 +56,7 @@ pub fn spans(context: &Context, head: &Head, exchange: &Exchange, ending: Ending
             head.user_agent.as_ref().map(|agent| String::from_utf8_lossy(agent.as_bytes()).as_ref().into()),
         ),
         ("paceline.site", exchange.site.as_ref().map(|site| site.name.as_str().into())),
-        ("paceline.cache", exchange.cache.as_ref().map(|cache| cache.words().into())),
+        ("paceline.cache", exchange.log.cache.as_ref().map(|cache| cache.words().into())),
         ("error.type", request.failed.then(|| ending.status.to_string().into())),
     ];
     told.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
@@ -69,7 +69,7 @@ pub fn spans(context: &Context, head: &Head, exchange: &Exchange, ending: Ending
     if timeline.app_finished != 0 {
         let name = if exchange.kind == Kind::Upstream { "upstream" } else { "app" };
         let mut app = child(2, name, timeline.app_started, timeline.app_finished);
-        if let Some(counters) = exchange.counters.get() {
+        if let Some(counters) = exchange.worker.counters.get() {
             app.attributes = vec![
                 ("paceline.gc_ms", (f64::from(counters.gc) / 1000.0).into()),
                 ("paceline.allocations", counters.allocated.into()),

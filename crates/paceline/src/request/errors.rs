@@ -50,7 +50,7 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, mut re
         let failed = raised.as_deref().map(failed_by).unwrap_or_default();
         remember(site, head, exchange, Failed { status: response.status().as_u16(), ..failed });
         if let Some(error) = raised {
-            exchange.note = Some(format!("raised {}", error.class));
+            exchange.log.note = Some(format!("raised {}", error.class));
             if site.shows_details() {
                 let raised = RaisedError::of(site, head, exchange, error);
                 response.extensions_mut().insert(PageOfFiles::Advice(Arc::new(raised)));
@@ -67,7 +67,7 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, mut re
     match sent {
         Ok(response) => response.map(ResponseBody::stream),
         Err(error) => {
-            exchange.note = Some(format!("the app sent {}: {error}", path.display()));
+            exchange.log.note = Some(format!("the app sent {}: {error}", path.display()));
             status(site, head, exchange, StatusCode::NOT_FOUND, "The file of this page is missing.")
         }
     }
@@ -214,7 +214,7 @@ pub fn no_tunnel(head: &Parts, exchange: &Exchange) -> Answer {
 
 /// A request that is not looked at further.
 pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, sentence: &'static str) -> Answer {
-    exchange.note = Some(sentence.into());
+    exchange.log.note = Some(sentence.into());
     let (content_type, body) = pages::render(status.as_u16(), accept(head), Some(sentence), Some(&exchange.id));
     page_response(status, content_type, body)
 }
@@ -227,7 +227,7 @@ pub fn signed_out(head: &Parts, sign_in: &str) -> Answer {
 
 /// A host that no site answers. In development a list of those there are.
 pub fn unknown_host(front: &Front, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
-    exchange.note = Some(format!("no site for host {host}"));
+    exchange.log.note = Some(format!("no site for host {host}"));
     let routes = front.routes();
     if front.config.site_defaults.environment == "production" {
         let sentence = "This server has no site of that name: the name in the address chooses the site.";
@@ -251,7 +251,7 @@ pub fn unknown_host(front: &Front, head: &Parts, host: &str, exchange: &mut Exch
 
 /// A message that was refused before it was a request. Who sent it may be no browser at all: plain words.
 pub fn malformed(exchange: &mut Exchange, refusal: Refusal) -> Answer {
-    exchange.note = Some(format!("refused: {}", refusal.reason));
+    exchange.log.note = Some(format!("refused: {}", refusal.reason));
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut answer = page_response(status, "text/plain; charset=utf-8", format!("{}.\n", refusal.reason).into());
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -260,7 +260,7 @@ pub fn malformed(exchange: &mut Exchange, refusal: Refusal) -> Answer {
 
 /// A client that asks too often.
 pub fn too_often(site: &Site, head: &Parts, exchange: &mut Exchange, wait: Duration) -> Answer {
-    exchange.note = Some("rate_limit".into());
+    exchange.log.note = Some("rate_limit".into());
     let sentence = "You are asking for this too often. Please wait a moment.";
     let mut answer = status(site, head, exchange, StatusCode::TOO_MANY_REQUESTS, sentence);
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil() as u64));
@@ -276,7 +276,7 @@ pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread
         }
         Unread::Broken(error) => {
             let refusal = refusal_of(&error);
-            exchange.note = Some(match refusal {
+            exchange.log.note = Some(match refusal {
                 Some(refusal) => format!("request body: refused: {}", refusal.reason),
                 None => format!("request body: {error}"),
             });
@@ -288,11 +288,11 @@ pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread
             status(site, head, exchange, code.unwrap_or(StatusCode::BAD_REQUEST), &sentence)
         }
         Unread::Late => {
-            exchange.note = Some(format!("request body: refused: {}", SLOW_BODY.reason));
+            exchange.log.note = Some(format!("request body: refused: {}", SLOW_BODY.reason));
             status(site, head, exchange, StatusCode::REQUEST_TIMEOUT, &format!("{}.", SLOW_BODY.reason))
         }
         Unread::Spool(error) => {
-            exchange.note = Some(format!("request body could not be spooled: {error}"));
+            exchange.log.note = Some(format!("request body could not be spooled: {error}"));
             status(
                 site,
                 head,
@@ -322,21 +322,21 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         Failure::WorkerDied(why) => worker_died(site, head, exchange, why),
         Failure::Refused(time) => deadly(site, head, exchange, time),
         Failure::Misdirected => {
-            exchange.note = Some("the worker answered another request".into());
+            exchange.log.note = Some("the worker answered another request".into());
             let sentence = "The application's worker did not answer this request.";
             status(site, head, exchange, StatusCode::BAD_GATEWAY, sentence)
         }
         Failure::TimedOut => {
-            exchange.note = Some("app_hard_timeout".into());
+            exchange.log.note = Some("app_hard_timeout".into());
             status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, "The application took too long to answer.")
         }
         Failure::Spool(error) => {
-            exchange.note = Some(format!("request body could not be handed over: {error}"));
+            exchange.log.note = Some(format!("request body could not be handed over: {error}"));
             let sentence = "The body of this request could not be handed to the application.";
             status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
         }
         Failure::Unsendable(unsendable) => {
-            exchange.note = Some(format!("unsendable response: {}", unsendable.0));
+            exchange.log.note = Some(format!("unsendable response: {}", unsendable.0));
             let sentence = "The application's response could not be sent.";
             status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
         }
@@ -346,14 +346,14 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
 
 /// The queue took no more, or the request waited in it for too long.
 fn busy(site: &Site, head: &Parts, exchange: &mut Exchange, refused: Refused) -> Answer {
-    exchange.note = Some(match refused {
+    exchange.log.note = Some(match refused {
         Refused::Full => "queue full".into(),
         Refused::TooOld => "waited too long for a worker".into(),
         Refused::CrawlersFull => "crawler refused: queue full".into(),
         Refused::CrawlerTooOld => "crawler refused: no idle worker".into(),
     });
     let is_crawler = matches!(refused, Refused::CrawlersFull | Refused::CrawlerTooOld);
-    exchange.refused_crawler = is_crawler;
+    exchange.log.refused_crawler = is_crawler;
     let sentence = "All of this application's workers are busy. Please try again in a moment.";
     let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
     let retry_after = if is_crawler { CRAWLERS_RETRY_AFTER } else { RETRY_AFTER };
@@ -363,7 +363,7 @@ fn busy(site: &Site, head: &Parts, exchange: &mut Exchange, refused: Refused) ->
 
 /// The app did not start: the report of it, as far as this environment shows one.
 fn not_started(site: &Site, head: &Parts, exchange: &mut Exchange, report: &StartupReport) -> Answer {
-    exchange.note = Some(format!("app did not start: {}", report.id));
+    exchange.log.note = Some(format!("app did not start: {}", report.id));
     let (content_type, body) = if site.shows_details() {
         pages::startup(report, accept(head))
     } else {
@@ -376,7 +376,7 @@ fn not_started(site: &Site, head: &Parts, exchange: &mut Exchange, report: &Star
 
 /// A worker ended with this request, which is not repeated.
 fn worker_died(site: &Site, head: &Parts, exchange: &mut Exchange, why: RetryRefusal) -> Answer {
-    exchange.note = Some(match why {
+    exchange.log.note = Some(match why {
         RetryRefusal::NotRepeatable => "worker died".into(),
         RetryRefusal::TwoDied => "two workers died with this request".into(),
         RetryRefusal::NoneLeft => "worker died; too many requests were asked again lately".into(),
@@ -387,7 +387,7 @@ fn worker_died(site: &Site, head: &Parts, exchange: &mut Exchange, why: RetryRef
 
 /// A request like those that workers died with. `time`: until it is tried again.
 fn deadly(site: &Site, head: &Parts, exchange: &mut Exchange, time: Duration) -> Answer {
-    exchange.note = Some("refused: workers died with this request".into());
+    exchange.log.note = Some("refused: workers died with this request".into());
     let sentence = "The application's workers died with this request. It is not tried again for a while.";
     let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs_f64().ceil() as u64));
@@ -396,7 +396,7 @@ fn deadly(site: &Site, head: &Parts, exchange: &mut Exchange, time: Duration) ->
 
 /// The app raised an exception. It is remembered, and shown where this environment shows details.
 fn raised(site: &Site, head: &Parts, exchange: &mut Exchange, error: AppError) -> Answer {
-    exchange.note = Some(format!("raised {}", error.class));
+    exchange.log.note = Some(format!("raised {}", error.class));
     remember(site, head, exchange, Failed { status: 500, ..failed_by(&error) });
     if !site.shows_details() {
         let sentence = "Something went wrong in the application.";
@@ -440,7 +440,7 @@ pub fn upstream_failure(site: &Site, head: &Parts, exchange: &mut Exchange, fail
             "The body of this request could not be handed on.",
         ),
     };
-    exchange.note = Some(note);
+    exchange.log.note = Some(note);
     status(site, head, exchange, code, sentence)
 }
 

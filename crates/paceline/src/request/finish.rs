@@ -58,8 +58,8 @@ pub fn send(
 ) -> Response<ResponseBody> {
     let config = manner.site.as_ref().map(|site| &site.config);
     if let Some(crawlers) = manner.site.as_ref().and_then(|site| site.crawlers.as_ref()) {
-        let Exchange { client, crawling, timeline, .. } = &*guard.exchange;
-        crawlers.note(client.address, *crawling, response.headers(), timeline.head_read / 1_000_000);
+        let Exchange { client, requester, timeline, .. } = &*guard.exchange;
+        crawlers.note(client.address, requester.crawling, response.headers(), timeline.head_read / 1_000_000);
     }
     if let (Some((host, path)), Some(rules)) =
         (&manner.ruled, manner.site.as_ref().and_then(|site| site.rules.as_ref()))
@@ -78,10 +78,10 @@ pub fn send(
     if let Some(settings) = config.and_then(|config| config.compress) {
         response = compress::response(request, settings, response);
     }
-    if guard.exchange.protected {
+    if guard.exchange.response.protected {
         private::mark(response.headers_mut());
     }
-    for (name, value) in guard.exchange.fields.drain(..) {
+    for (name, value) in guard.exchange.response.fields.drain(..) {
         // Beside those of the application: it has cookies, too.
         response.headers_mut().append(name, value);
     }
@@ -97,26 +97,26 @@ pub fn send(
     exchange.timeline.first_byte = clock::now();
     exchange.live.step(Step::Sending, exchange.timeline.first_byte);
     exchange.settle();
-    if exchange.asks_times || config.is_some_and(|config| config.server_timing) {
+    if exchange.client.asks_times || config.is_some_and(|config| config.server_timing) {
         if let Ok(value) = HeaderValue::from_str(&server_timing::value(exchange)) {
             if !value.is_empty() {
                 response.headers_mut().append("server-timing", value);
             }
         }
     }
-    exchange.ending.status = response.status().as_u16();
-    exchange.ending.complete = response.body().is_end_stream();
-    if let (Some(config), Some(head)) = (config, &exchange.request) {
-        let (path, status) = (head.uri.path(), exchange.ending.status);
-        exchange.unlogged = config.log_skip.iter().any(|skip| skip.covers(path, status));
+    exchange.log.ending.status = response.status().as_u16();
+    exchange.log.ending.complete = response.body().is_end_stream();
+    if let (Some(config), Some(head)) = (config, &exchange.log.head) {
+        let (path, status) = (head.uri.path(), exchange.log.ending.status);
+        exchange.log.unlogged = config.log_skip.iter().any(|skip| skip.covers(path, status));
     }
     let is_logged = guard.front.config.log.access_format != AccessLogFormat::Off;
     if let ResponseBody::Empty | ResponseBody::Whole(_) = response.body() {
         // The connection takes it in one piece, and at once; HTTP/2 when the client has room for it, which the log tells.
         if !(manner.is_http2 && is_logged) {
-            let is_head = exchange.request.as_ref().is_some_and(|head| head.method == Method::HEAD);
-            exchange.ending.bytes = if is_head { 0 } else { response.body().size_hint().lower() };
-            exchange.ending.complete = true;
+            let is_head = exchange.log.head.as_ref().is_some_and(|head| head.method == Method::HEAD);
+            exchange.log.ending.bytes = if is_head { 0 } else { response.body().size_hint().lower() };
+            exchange.log.ending.complete = true;
             exchange.timeline.last_byte = exchange.timeline.first_byte;
             return response;
         }
@@ -143,48 +143,48 @@ pub fn conclude(front: &Front, exchange: &mut Exchange) {
         exchange.timeline.last_byte = clock::now();
     }
     exchange.settle();
-    let client = if exchange.ending.complete { Client::Answered } else { Client::Gone };
+    let client = if exchange.log.ending.complete { Client::Answered } else { Client::Gone };
     exchange.live.left(client, exchange.timeline.last_byte);
     count(front, exchange);
-    let Some(head) = &exchange.request else { return };
+    let Some(head) = &exchange.log.head else { return };
     let route = || label(head.method.as_str(), head.uri.path());
     if let (Some(tracer), Some(context)) = (&front.tracer, exchange.trace.filter(|trace| trace.sampled)) {
         let route = (exchange.kind == Kind::App).then(route);
-        tracer.tell(spans(&context, head, exchange, exchange.ending, route));
+        tracer.tell(spans(&context, head, exchange, exchange.log.ending, route));
     }
-    if let Some(counters) = exchange.counters.get().filter(|counters| !counters.spans.is_empty()) {
+    if let Some(counters) = exchange.worker.counters.get().filter(|counters| !counters.spans.is_empty()) {
         if let Some(said) = front.outbound_advice.of(counters, exchange.timeline.total(), route) {
             let log = exchange.site.as_ref().map_or_else(|| front.log.clone(), |site| front.log.of(&site.name));
             log.event(Name::Outbound, said);
         }
     }
-    let line = || access_log::line(front.config.log.access_format, head, exchange, exchange.ending);
-    if let Some(line) = (!exchange.unlogged).then(line).flatten() {
+    let line = || access_log::line(front.config.log.access_format, head, exchange, exchange.log.ending);
+    if let Some(line) = (!exchange.log.unlogged).then(line).flatten() {
         front.log.access(line);
     }
 }
 
 fn count(front: &Front, exchange: &Exchange) {
-    let Exchange { site, timeline, cache, kind, ending, .. } = exchange;
-    let kind = match cache {
+    let Exchange { site, timeline, kind, log, .. } = exchange;
+    let kind = match &log.cache {
         Some(cache) if cache.hit || cache.collapsed && *kind == Kind::Front => Kind::Cache,
         _ => *kind,
     };
     site.as_ref().unwrap_or(&front.metrics.elsewhere).count(&RequestOutcome {
         kind,
-        status: ending.status,
-        bytes: ending.bytes,
+        status: log.ending.status,
+        bytes: log.ending.bytes,
         total: timeline.total(),
         queue: timeline.queue().filter(|_| kind == Kind::App),
         app: timeline.app(),
-        aborted: !ending.complete && !ending.broken,
+        aborted: !log.ending.complete && !log.ending.broken,
         crawler: crawler_outcome(exchange),
     });
 }
 
 fn crawler_outcome(exchange: &Exchange) -> Option<CrawlerOutcome> {
-    exchange.crawler().map(|_| match &exchange.cache {
-        _ if exchange.refused_crawler && exchange.ending.status == 503 => CrawlerOutcome::Refused,
+    exchange.requester.crawler().map(|_| match &exchange.log.cache {
+        _ if exchange.log.refused_crawler && exchange.log.ending.status == 503 => CrawlerOutcome::Refused,
         Some(cache) if cache.is_crawlers_stale() => CrawlerOutcome::Stale,
         _ => CrawlerOutcome::Answered,
     })
@@ -201,7 +201,7 @@ impl ExchangeGuard {
     pub fn begin(front: Arc<Front>, mut exchange: Box<Exchange>, head: &Parts) -> ExchangeGuard {
         let traced = front.tracer.is_some() && exchange.trace.is_some_and(|trace| trace.sampled);
         let told = front.config.log.access_format != AccessLogFormat::Off || traced;
-        exchange.request = told.then(|| {
+        exchange.log.head = told.then(|| {
             let mut told = Head::of(head);
             if let Cow::Owned(shown) = access_rules::shown(&told.uri) {
                 told.uri = shown;
@@ -231,7 +231,7 @@ impl Body for LoggedBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         let complete = self.body.is_end_stream();
-        let ending = &mut self.guard.exchange.ending;
+        let ending = &mut self.guard.exchange.log.ending;
         match &frame {
             Some(Ok(frame)) => {
                 ending.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);

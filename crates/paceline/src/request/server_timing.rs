@@ -27,12 +27,12 @@ pub fn is_asked(headers: &mut HeaderMap, client: &Client) -> bool {
 /// The field's value: durations in milliseconds. Empty: nothing is known.
 pub fn value(exchange: &Exchange) -> String {
     let timeline = &exchange.timeline;
-    let counters = exchange.counters.get();
+    let counters = exchange.worker.counters.get();
     let gc = counters.map(|counters| counters.gc.into());
-    let queue = if exchange.asks_times { timeline.until_app() } else { timeline.queue() };
+    let queue = if exchange.client.asks_times { timeline.until_app() } else { timeline.queue() };
     let parts = [("queue", queue), ("app", timeline.app()), ("gc", gc)];
     let known = parts.into_iter().filter_map(|(name, duration)| Some((name, duration?)));
-    if !exchange.asks_times {
+    if !exchange.client.asks_times {
         return joined(known.map(|(name, duration)| format!("{name};dur={:.1}", ms(duration))));
     }
     let spans = counters.map_or(&[][..], |counters| &counters.spans);
@@ -65,7 +65,7 @@ mod tests {
             Timeline { queued: 1, handed_over: 2001, app_started: 3000, app_finished: 9500, ..Timeline::default() };
         exchange.timeline = app;
         let spans = [("sql", 1500), ("cart", 20), ("outbound", 40)].map(|(name, total)| (name.to_owned(), total, 1));
-        exchange.counters.set(Counters { gc: 250, spans: spans.into(), ..Counters::default() }).unwrap();
+        exchange.worker.counters.set(Counters { gc: 250, spans: spans.into(), ..Counters::default() }).unwrap();
         exchange
     }
 
@@ -73,7 +73,7 @@ mod tests {
     fn a_browser_is_told_less_than_a_benchmark() {
         let mut exchange = exchange();
         assert_eq!(value(&exchange), "queue;dur=2.0, app;dur=6.5, gc;dur=0.2");
-        exchange.asks_times = true;
+        exchange.client.asks_times = true;
         let all = "queue;dur=2.999, app;dur=6.500, gc;dur=0.250, sql;dur=1.500, outbound;dur=0.040";
         assert_eq!(value(&exchange), all);
     }

@@ -50,7 +50,7 @@ impl AutoCache {
             return None;
         }
         let record = RecordSlot::default();
-        exchange.record = Some(record.clone());
+        exchange.worker.record = Some(record.clone());
         Some(Watched { began: self.moment.load(Relaxed), record })
     }
 
@@ -207,7 +207,7 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
     };
     let is_events =
         headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    if exchange.protected || exchange.user.is_some() {
+    if exchange.response.protected || exchange.requester.user.is_some() {
         Some("is for those who have signed in ([[sso]])".into())
     } else if head.headers.contains_key(header::AUTHORIZATION) {
         Some("was asked for with Authorization".into())

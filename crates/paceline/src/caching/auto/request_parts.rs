@@ -111,7 +111,7 @@ pub fn is_for_pages(head: &Parts, exchange: &Exchange) -> bool {
     };
     let is_read = head.method == Method::GET || head.method == Method::HEAD;
     let is_plain = ![header::UPGRADE, header::AUTHORIZATION].iter().any(|name| headers.contains_key(name));
-    is_read && is_plain && !exchange.protected && exchange.user.is_none() && !refuses()
+    is_read && is_plain && !exchange.response.protected && exchange.requester.user.is_none() && !refuses()
 }
 
 fn contains(text: &[u8], word: &[u8]) -> bool {

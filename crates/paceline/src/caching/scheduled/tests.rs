@@ -83,7 +83,7 @@ fn a_page_of_somebody_who_has_signed_in_is_not_prepared() {
     let known = |fields: &[(&str, &'static str)], proxied: bool, user: Option<User>| {
         let site = site("2036-01-01 00:00 UTC");
         let mut asked = request("/sales/1", fields);
-        asked.1.user = user;
+        asked.1.requester.user = user;
         asked.1.client.proxied = proxied;
         let holds = answer(&site, &asked, &[FRESH]);
         assert_ne!(holds.until, Millis::MAX, "it changes for everybody");

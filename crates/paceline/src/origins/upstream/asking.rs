@@ -87,7 +87,7 @@ pub async fn ask(
     let mut failed = None;
     loop {
         let chosen = if tried.len() < MAX_HOSTS {
-            hosts.choose(&tried, exchange.host_token.as_deref(), is_tunnel).await
+            hosts.choose(&tried, exchange.upstream.token.as_deref(), is_tunnel).await
         } else {
             None
         };
@@ -130,7 +130,7 @@ impl Asking<'_> {
             let request = self.request(&host, lease.connection.is_http2(), body).map_err(Unanswered::Final)?;
             pending.sent();
             *asked = Some(Attempt::of(pending, &self.progress));
-            let unanswered = match send(&mut lease.connection, request, self.exchange.hints.as_ref()).await {
+            let unanswered = match send(&mut lease.connection, request, self.exchange.offers.hints.as_ref()).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(unanswered) => unanswered,
             };

@@ -118,16 +118,16 @@ pub async fn run(
     };
     exchange.timeline.app_finished = clock::now();
     if let Some(asked) = asked.as_ref().filter(|_| upstream.is_balanced()) {
-        exchange.upstream = Some(asked.host.name.clone());
+        exchange.upstream.answered = Some(asked.host.name.clone());
     }
     let (answer, lease, offered) = match (answered, upstream.answer_timeout) {
         (Some(answered), _) => answered?,
         (None, after) => return Err(timed_out(upstream, asked.as_ref(), after.unwrap_or_default())),
     };
-    let upgrade = exchange.upgrade.take().filter(|_| offered);
+    let upgrade = exchange.offers.upgrade.take().filter(|_| offered);
     let response = response::response(answer, &head.method, lease, upgrade).await?;
     let token = asked.as_ref().and_then(|asked| asked.host.token.as_deref());
-    if let Some(token) = token.filter(|token| exchange.host_token.as_deref() != Some(*token)) {
+    if let Some(token) = token.filter(|token| exchange.upstream.token.as_deref() != Some(*token)) {
         if !sticky::is_shared(response.headers()) {
             exchange.tell(header::SET_COOKIE, &sticky::field(token, exchange.client.https));
         }

@@ -84,10 +84,10 @@ pub fn head(
     count_down(head, &mut headers);
     headers.append(header::VIA, HeaderValue::from_static(via(head.version)));
     insert(&mut headers, REQUEST_ID, &exchange.id);
-    let micros = (exchange.received * 1e6).round() as u64;
+    let micros = (exchange.timeline.received * 1e6).round() as u64;
     insert(&mut headers, REQUEST_START, &format!("t={}.{:06}", micros / 1_000_000, micros % 1_000_000));
     tell_of_client(&mut headers, exchange, &host);
-    exchange.user.iter().for_each(|user| user.tell(&mut headers));
+    exchange.requester.user.iter().for_each(|user| user.tell(&mut headers));
 
     let mut request = Request::new(());
     *request.method_mut() = head.method.clone();
@@ -130,7 +130,7 @@ fn via(version: Version) -> &'static str {
 
 /// The protocols that the client offers to go on with. HTTP once more would pass by everything that is decided here.
 pub fn protocols(head: &Parts, exchange: &Exchange) -> Option<HeaderValue> {
-    let offered = exchange.upgrade.is_some() && connection_has(&head.headers, "upgrade");
+    let offered = exchange.offers.upgrade.is_some() && connection_has(&head.headers, "upgrade");
     // RFC 9110 section 7.8.
     if !offered || head.version == Version::HTTP_10 {
         return None;
@@ -219,7 +219,7 @@ mod tests {
         let remote = peer.map(|peer| peer.parse().unwrap());
         let connection = Connection { remote, local: None, tls: false, accepted: 0, ..Connection::default() };
         let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
-        (exchange.id, exchange.received, exchange.client) = ("id-1".into(), 1.5, client);
+        (exchange.id, exchange.timeline.received, exchange.client) = ("id-1".into(), 1.5, client);
         exchange
     }
 
@@ -316,7 +316,7 @@ mod tests {
             proxied: true,
             https: true,
             host: Some("shop.test".into()),
-            port: None,
+            ..Client::default()
         };
         let told =
             |peer, fields: &[(&str, &str)]| lines(&sent(&asked("GET", "/", fields), &exchange(peer, client.clone())));

@@ -119,7 +119,7 @@ impl Gate {
     pub fn glance(&self, head: &mut Parts, exchange: &mut Exchange) -> Glance {
         remove_identity(&mut head.headers);
         if access_rules::is_reserved(head.uri.path()) {
-            exchange.protected = true;
+            exchange.response.protected = true;
             return Glance::Reserved;
         }
         let areas = self.paths.first_of_each(&Readings::of(head.uri.path()));
@@ -128,7 +128,7 @@ impl Gate {
             remove_authorization(&mut head.headers, Schemes { negotiate: self.negotiates, basic: false });
             return Glance::Passes;
         };
-        exchange.protected = true;
+        exchange.response.protected = true;
         let number = self.areas[*first].way;
         let way = &self.ways[number];
         let id = way.cookie.find(cookies(&head.headers));
@@ -171,7 +171,7 @@ impl Gate {
         let schemes = Schemes { negotiate: self.negotiates, basic: way.directory.is_some() };
         remove_authorization(&mut head.headers, schemes);
         user.iter().for_each(|user| exchange.live.signed_in(user.name()));
-        exchange.user = user;
+        exchange.requester.user = user;
     }
 
     /// Finds out who has sent the request. Err: the answer in place of its page.
@@ -338,7 +338,7 @@ impl Gate {
         let mut answer = match offer(&unproved) {
             Offer::Anonymous => {
                 if let Some((kind, text)) = note {
-                    exchange.note = Some(format!("sso: {kind}: {text}"));
+                    exchange.log.note = Some(format!("sso: {kind}: {text}"));
                     exchange.tell(header::SET_COOKIE, &self.declined_cookie(DECLINED));
                 }
                 self.enter(way, head, exchange, None);

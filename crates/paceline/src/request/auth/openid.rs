@@ -157,7 +157,7 @@ impl Gate {
             }
             let begun = sessions.sign_in(signed_in.proof, now).await;
             let (id, session) = begun.map_err(|error| ours("sessions", error))?;
-            exchange.user = Some(User::new(session, Some(number)));
+            exchange.requester.user = Some(User::new(session, Some(number)));
             return Ok(see(signed_in.return_to.as_str()).with(header::SET_COOKIE, &way.cookie.set(&id, None)));
         }
         // A browser without the cookie of a login guesses nothing; by an image, any page could have it come here.

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 use crate::{
     content::{body::ResponseBody, compress::Memo},
-    exchange::Exchange,
+    exchange::{Exchange, Offers},
     observe::log::{Log, Name},
     request::{errors, front::Front, private, route::Site},
 };
@@ -108,27 +108,27 @@ pub async fn answer(
     let source = match DecodedTemplate::of(&parts.headers, source) {
         Ok(source) => source,
         Err(source) => {
-            exchange.note = Some("esi: no page can be made of a template with this Content-Encoding".into());
+            exchange.log.note = Some("esi: no page can be made of a template with this Content-Encoding".into());
             return Response::from_parts(parts, source);
         }
     };
     about_another_body(&mut parts);
-    let is_for_all = !exchange.protected && !private::is_private(&parts.headers);
+    let is_for_all = !exchange.response.protected && !private::is_private(&parts.headers);
     let must_be_whole = is_for_all && may_protect(server, site);
     if head.method == Method::HEAD {
-        exchange.protected |= must_be_whole;
+        exchange.response.protected |= must_be_whole;
         return Response::from_parts(parts, ResponseBody::Empty);
     }
     let place = Place::of(site.clone(), head, exchange);
     let (mut asked, _) = http::Request::new(()).into_parts();
     (asked.method, asked.uri, asked.version, asked.headers) =
         (head.method.clone(), head.uri.clone(), head.version, head.headers.clone());
-    let fragments = exchange.fragments.get_or_insert_with(Arc::default).clone();
+    let fragments = exchange.log.fragments.get_or_insert_with(Arc::default).clone();
     let page = Arc::new(Page {
         server: server.clone(),
         log: server.log.clone(),
         head: asked,
-        exchange: Exchange { hints: None, ..exchange.branch() },
+        exchange: Exchange { offers: Offers::default(), ..exchange.branch() },
         ask,
         fragments,
         note: Mutex::default(),
@@ -141,9 +141,9 @@ pub async fn answer(
     page.begun.store(true, Relaxed);
     // What is too large to wait for may have such a fragment yet.
     let is_unknown = must_be_whole && matches!(begun, PageStart::Arriving(_));
-    exchange.protected |= is_unknown || page.is_protected.load(Relaxed);
+    exchange.response.protected |= is_unknown || page.is_protected.load(Relaxed);
     if let Some(note) = page.note.lock().take() {
-        exchange.note = Some(note);
+        exchange.log.note = Some(note);
     }
     let body = match begun {
         PageStart::Whole(bytes) if bytes.is_empty() => ResponseBody::Empty,

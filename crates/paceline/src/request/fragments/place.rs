@@ -7,7 +7,11 @@ use esi::{Base, Target};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use super::Page;
-use crate::{exchange::Exchange, observe::in_flight::Listed, request::route::Site};
+use crate::{
+    exchange::{Exchange, Offers},
+    observe::in_flight::Listed,
+    request::route::Site,
+};
 use http_guard::host;
 
 /// Where a document is from.
@@ -99,10 +103,11 @@ impl Place {
         head.headers.insert(header::HOST, host);
         let site = Some(place.site.metrics.clone());
         // Listed by itself, where more than the cache is asked.
-        let mut exchange = Exchange { hints: None, live: Listed::default(), site, ..page.exchange.branch() };
+        let mut exchange =
+            Exchange { offers: Offers::default(), live: Listed::default(), site, ..page.exchange.branch() };
         if place.foreign {
             // Another site has people of its own.
-            exchange.user = None;
+            exchange.requester.user = None;
         }
         if place.foreign && exchange.client.host.is_some() {
             (exchange.client.host, exchange.client.port) = (Some(place.authority.clone()), None);

@@ -10,7 +10,7 @@ use super::origin::{self, has_body};
 use crate::{
     caching::{Fetch, Lookup, OriginAnswer, SiteCache},
     content::body::ResponseBody,
-    exchange::{incoming::Arriving, Exchange},
+    exchange::{incoming::Arriving, Exchange, Offers},
     observe::in_flight::{Listed, Step},
     request::{errors, route::Site},
     support::clock,
@@ -33,7 +33,7 @@ pub async fn answer(
             Lookup::Hit(response) => return response,
             Lookup::StaleWhileRevalidate(response, wanted) => {
                 // In nobody's name: who asked has had his answer.
-                let unattended = Exchange { hints: None, live: Listed::default(), ..exchange.branch() };
+                let unattended = Exchange { offers: Offers::default(), live: Listed::default(), ..exchange.branch() };
                 tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
                 return response;
             }

@@ -62,19 +62,19 @@ pub async fn judge(
 /// A part of a page: it may have what the page's visitor may have, and nothing else.
 pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     let Some(gate) = &site.gate else { return Ok(()) };
-    match gate.admits_part(head.uri.path(), exchange.user.as_ref()) {
+    match gate.admits_part(head.uri.path(), exchange.requester.user.as_ref()) {
         PartAdmission::AsUser => {
-            exchange.protected = true;
+            exchange.response.protected = true;
             Ok(())
         }
         PartAdmission::Open => {
-            exchange.user = None;
+            exchange.requester.user = None;
             Ok(())
         }
         PartAdmission::Refused => {
             // Others have it in their page.
-            exchange.protected = true;
-            exchange.note = Some("sso: not-allowed: the page's visitor may not see this part of it".into());
+            exchange.response.protected = true;
+            exchange.log.note = Some("sso: not-allowed: the page's visitor may not see this part of it".into());
             Err(errors::status(site, head, exchange, http::StatusCode::FORBIDDEN, "You may not see this page."))
         }
     }
@@ -82,7 +82,7 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
 
 /// Someone came in without a user, because what they had was refused.
 fn say_of_anonymous(front: &Front, site: &Site, gate: &Gate, exchange: &Exchange) {
-    if let (None, Some(note)) = (&exchange.user, &exchange.note) {
+    if let (None, Some(note)) = (&exchange.requester.user, &exchange.log.note) {
         if gate.says("anonymous") {
             front.log.of(&site.config.name).event(Name::SignOn, format!("{}: {note}", site.config.name));
         }
@@ -98,7 +98,7 @@ fn response(
     answer: GateAnswer,
 ) -> Response<ResponseBody> {
     if let Some((kind, text)) = &answer.note {
-        exchange.note = Some(format!("sso: {kind}"));
+        exchange.log.note = Some(format!("sso: {kind}"));
         if gate.says(kind) {
             let name = &site.config.name;
             front.log.of(name).event(Name::SignOn, format!("{name}: {kind}: {text}"));

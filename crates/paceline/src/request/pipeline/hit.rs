@@ -73,7 +73,7 @@ fn learned(
 ) -> Result<Response<ResponseBody>, NoPage> {
     let auto = site.auto_cache.as_ref().filter(|_| !has_body).ok_or(NoPage::Missing)?;
     let mut page = auto.answer(head, exchange)?;
-    exchange.cache = match &site.cache {
+    exchange.log.cache = match &site.cache {
         Some(cache) => {
             cache.end_with_rules(head.uri.path(), &mut page);
             Some(cache.tell(head.uri.path(), &mut page))
@@ -92,6 +92,6 @@ pub fn answer(
 ) -> Option<Response<ResponseBody>> {
     let mut response = lookup?.answer_as_it_is()?;
     let cache = site?.cache.as_ref()?;
-    exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
+    exchange.log.cache = Some(cache.tell(head.uri.path(), &mut response));
     Some(response)
 }

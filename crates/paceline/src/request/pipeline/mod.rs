@@ -33,7 +33,7 @@ use crate::{
     exchange::{
         http2_message::{self, Refused},
         incoming::{Arriving, BodyPace},
-        Connection, Exchange, Hints, Hold, Upgrade,
+        Client, Connection, Exchange, Hints, Hold, Upgrade,
     },
     observe::{in_flight::Listed, metrics::Kind},
     request::{
@@ -116,7 +116,7 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
         received.manner.page = PageRequest::take(&mut received.head);
     }
     if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
-        exchange.host_token = upstream.take_token(&mut received.head.headers);
+        exchange.upstream.token = upstream.take_token(&mut received.head.headers);
     }
     if let Some(capability) = site.as_deref().and_then(Site::surrogate_capability) {
         received.head.headers.append(SURROGATE_CAPABILITY, capability);
@@ -134,7 +134,8 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     let ReceivedRequest { mut head, mut body, manner, .. } = received;
     let glance = admitted.as_ref().ok().and_then(|site| gate::glance(site, &mut head, &mut exchange));
     if let Some(crawlers) = admitted.as_ref().ok().and_then(|site| site.crawlers.as_ref()) {
-        exchange.crawling = crawlers.judge(exchange.client.address, &head, exchange.timeline.head_read / 1_000_000);
+        exchange.requester.crawling =
+            crawlers.judge(exchange.client.address, &head, exchange.timeline.head_read / 1_000_000);
     }
     let passes = admitted.as_ref().ok().filter(|_| is_proved && gate::passes(glance.as_ref()));
     let mut ahead = Ahead::default();
@@ -203,8 +204,8 @@ fn receive(
     });
     // On the heap, since it changes hands.
     let mut exchange = Box::new(Exchange::begin(connection, request.headers().get(REQUEST_ID), hints, upgrade));
-    exchange.asks_times = server_timing::is_asked(request.headers_mut(), &client);
-    exchange.client = client;
+    let asks_times = server_timing::is_asked(request.headers_mut(), &client);
+    exchange.client = Client { asks_times, ..client };
     let (mut head, body) = request.into_parts();
     let body = Arriving::new(body, link.pace);
     exchange.trace = front.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
@@ -302,7 +303,7 @@ async fn rate_limit(front: &Front, site: &Site, head: &Parts, exchange: &mut Exc
 /// What pages that are open ask for, to follow changes of their files. It is no news for the log.
 fn live_reload(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     let Some(answer) = site.live_reload.as_ref().and_then(|live| live.answer(head)) else { return Ok(()) };
-    exchange.request = None;
+    exchange.log.head = None;
     Err(answer)
 }
 
@@ -317,7 +318,7 @@ async fn preview(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Ste
         None => Ok(()),
         Some(Previewed::Page(response)) => Err(response),
         Some(Previewed::Refused(status, sentence, note)) => {
-            exchange.note = note;
+            exchange.log.note = note;
             Err(errors::status(site, head, exchange, status, &sentence))
         }
     }
@@ -367,7 +368,7 @@ async fn page(
     };
     let lookup = ahead.lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
     let mut response = cached::answer(site, cache, head, (body, lookup), exchange).await;
-    exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
+    exchange.log.cache = Some(cache.tell(head.uri.path(), &mut response));
     Ok(response)
 }
 
@@ -379,7 +380,7 @@ fn include(front: &Arc<Front>) -> fragments::Ask {
         Box::pin(async move {
             let response = fragment(&front, &site, &head, &mut exchange).await;
             let (Ok(response) | Err(response)) = response;
-            FragmentResponse { response, note: exchange.note, is_protected: exchange.protected }
+            FragmentResponse { response, note: exchange.log.note, is_protected: exchange.response.protected }
         })
     })
 }

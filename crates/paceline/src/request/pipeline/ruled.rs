@@ -37,7 +37,7 @@ static FAILURES: LazyLock<Failures> = LazyLock::new(|| Failures::new(Some(Failur
 /// What is known without waiting. Ok: whether all passwords that are needed are proved. Err: the answer.
 pub fn glance(site: &Site, head: &mut Parts, host: &str, exchange: &mut Exchange) -> Step<bool> {
     if let Some(closed) = site.maintenance.refuses(head.uri.path(), exchange.client.address) {
-        exchange.note = Some("maintenance".into());
+        exchange.log.note = Some("maintenance".into());
         return Err(maintenance(head, &closed.notice));
     }
     let Some(rules) = &site.rules else { return Ok(true) };
@@ -49,13 +49,13 @@ pub fn glance(site: &Site, head: &mut Parts, host: &str, exchange: &mut Exchange
     if !protecting.admit(exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
-    exchange.protected |= protecting.are_for_some();
+    exchange.response.protected |= protecting.are_for_some();
     if let Some(response) = redirect(rules, target, head, host, exchange) {
         return Err(response);
     }
     exchange.max_body = rules.max_body(target, site.config.max_body);
     let Some((first, _)) = protecting.passwords().next() else { return Ok(true) };
-    exchange.protected = true;
+    exchange.response.protected = true;
     let Credentials::Basic { name, password } = Credentials::of(&head.headers) else {
         return Err(challenge(site, head, exchange, first.basic_auth.as_ref()));
     };
@@ -79,21 +79,21 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
             Ok(Verdict::Right) => {}
             Ok(Verdict::Wrong) => {
                 let response = challenge(site, head, exchange, rule.basic_auth.as_ref());
-                exchange.note = Some("basic_auth: wrong name or password".into());
+                exchange.log.note = Some("basic_auth: wrong name or password".into());
                 return Err(response);
             }
             Ok(Verdict::Busy) => {
-                exchange.note = Some("basic_auth: too many passwords are being checked".into());
+                exchange.log.note = Some("basic_auth: too many passwords are being checked".into());
                 return Err(later(site, head, exchange, "Too many people are signing in at the moment.", 5));
             }
             Ok(Verdict::TooOften(wait)) => {
                 let mut answer = errors::too_often(site, head, exchange, wait);
-                exchange.note = Some("basic_auth: too many wrong passwords from this address".into());
+                exchange.log.note = Some("basic_auth: too many wrong passwords from this address".into());
                 answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 return Err(answer);
             }
             Err(why) => {
-                exchange.note = Some("basic_auth: the file of passwords can't be used".into());
+                exchange.log.note = Some("basic_auth: the file of passwords can't be used".into());
                 if file.says() {
                     let name = &site.config.name;
                     front
@@ -117,12 +117,12 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     let target = Target { host: Some(split_host(&host).0), path: head.uri.path() };
     let protecting = rules.protecting(target);
     // Refused, too: others have it in their page.
-    exchange.protected |= protecting.are_for_some() || protecting.passwords().next().is_some();
+    exchange.response.protected |= protecting.are_for_some() || protecting.passwords().next().is_some();
     if !protecting.admit(exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
     for (_, file) in protecting.passwords() {
-        if !exchange.proved.contains(&file.number()) {
+        if !exchange.requester.proved.contains(&file.number()) {
             return Err(refused(site, head, exchange));
         }
     }
@@ -133,7 +133,7 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
 fn enter(protecting: &ProtectingRules<'_>, head: &mut Parts, name: &str, exchange: &mut Exchange) {
     let mut passes_user = false;
     for (rule, file) in protecting.passwords() {
-        exchange.proved.push(file.number());
+        exchange.requester.proved.push(file.number());
         passes_user |= rule.basic_auth.as_ref().is_some_and(|basic| basic.pass_user);
     }
     remove_authorization(&mut head.headers, Schemes { negotiate: false, basic: true });
@@ -142,7 +142,8 @@ fn enter(protecting: &ProtectingRules<'_>, head: &mut Parts, name: &str, exchang
         let (provider, proved_until, refresh_token, id_token) = (None, None, None, None);
         let proof =
             NewSession { identity, mechanism: Mechanism::Basic, provider, proved_until, refresh_token, id_token };
-        exchange.user = Some(User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, clock::unix_millis())), None));
+        exchange.requester.user =
+            Some(User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, clock::unix_millis())), None));
     }
 }
 
@@ -171,7 +172,7 @@ fn redirect(
 }
 
 fn refused(site: &Site, head: &Parts, exchange: &mut Exchange) -> Response<ResponseBody> {
-    exchange.note = Some("refused by a [[rule]]".into());
+    exchange.log.note = Some("refused by a [[rule]]".into());
     let mut response = errors::status(site, head, exchange, StatusCode::FORBIDDEN, "You may not see this page.");
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

@@ -43,7 +43,7 @@ fn sample(head: &Parts, exchange: &Exchange) -> Option<Sample> {
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         headers: headers.collect::<Option<_>>()?,
-        user: exchange.user.as_ref().map(User::encoded),
+        user: exchange.requester.user.as_ref().map(User::encoded),
     })
 }
 
@@ -53,7 +53,7 @@ fn text(value: &[u8]) -> Option<String> {
 
 /// The worker tells how long it took with the end of the response, which may be yet to come.
 fn times(exchange: &Exchange) -> RequestTimes {
-    let (timeline, counted) = (&exchange.timeline, exchange.counters.get());
+    let (timeline, counted) = (&exchange.timeline, exchange.worker.counters.get());
     let since = timeline.handed_over;
     let app = match counted {
         Some(counted) => counted.app_finished.saturating_sub(counted.app_started),

@@ -263,9 +263,9 @@ impl World {
     pub fn observe(&mut self, serving: &mut Serving, response: Response<ResponseBody>) {
         let asked = &mut serving.asked;
         if self.broken == Some(Broken::BeginsWhenAnswered) {
-            let record = asked.exchange.record.take();
+            let record = asked.exchange.worker.record.take();
             asked.watched = self.auto.begin(&asked.head, &mut asked.exchange);
-            if let (Some(slot), Some(record)) = (&asked.exchange.record, record) {
+            if let (Some(slot), Some(record)) = (&asked.exchange.worker.record, record) {
                 let record = record.lock().take();
                 *slot.lock() = record;
             }

@@ -385,7 +385,7 @@ impl World {
             response = response.header("set-cookie", format!("{COOKIE}={cookie}; path=/; httponly{more}"));
             self.visitors[asked.visitor].cookie = Some(cookie.clone());
         }
-        if let Some(slot) = asked.exchange.record.as_ref().filter(|_| serving.is_recorded) {
+        if let Some(slot) = asked.exchange.worker.record.as_ref().filter(|_| serving.is_recorded) {
             *slot.lock() = Some(Bytes::from(making.record));
         }
         let response = response.body(ResponseBody::Whole(Bytes::from(body))).unwrap();

@@ -76,10 +76,10 @@ impl<'a, O: Origin> Attempts<'a, O> {
             client: &exchange.client,
             local: exchange.connection.local,
             request_id: &exchange.id,
-            user: exchange.user.as_ref(),
-            received: exchange.received,
+            user: exchange.requester.user.as_ref(),
+            received: exchange.timeline.received,
             // HTTP/2 has no connection to give away, but a stream that was asked to be a WebSocket.
-            may_hijack: head.version != Version::HTTP_2 || exchange.upgrade.is_some(),
+            may_hijack: head.version != Version::HTTP_2 || exchange.offers.upgrade.is_some(),
             number: next_number(),
             early_hints: limits.early_hints,
         };
@@ -134,7 +134,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
     /// Waits for a worker thread, gives it the request and waits for its answer.
     pub async fn ask(&mut self, exchange: &mut Exchange) -> Result<Answer, Failure> {
         let request = (self.head.method.as_str(), self.head.uri.path());
-        let class = match exchange.crawler() {
+        let class = match exchange.requester.crawler() {
             Some(crawler) => Class::Crawler { is_patient: crawler.is_patient },
             None => Class::Visitor,
         };
@@ -153,7 +153,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
         self.holder = (lease.worker, lease.channel().thread);
         let held = exchange.live.hold(self.holder.0, self.holder.1, self.given);
         let noted = lease.noted.take();
-        exchange.by_canary = noted.as_ref().is_some_and(OutcomeSlot::is_canarys);
+        exchange.worker.by_canary = noted.as_ref().is_some_and(OutcomeSlot::is_canarys);
         let answer = match self.begin(lease, held, exchange) {
             Ok(conversation) => converse(conversation).await,
             Err(answer) => answer,
@@ -180,9 +180,9 @@ impl<'a, O: Origin> Attempts<'a, O> {
             memory: self.limits.response_memory,
             spool: self.limits.response_spool,
             after_reply: self.limits.after_reply,
-            hints: exchange.hints.clone(),
-            counters: exchange.counters.clone(),
-            record: exchange.record.clone(),
+            hints: exchange.offers.hints.clone(),
+            counters: exchange.worker.counters.clone(),
+            record: exchange.worker.record.clone(),
             held,
         };
         Conversation::begin(lease, request)

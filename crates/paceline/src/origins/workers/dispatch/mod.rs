@@ -91,7 +91,8 @@ pub async fn run(
                 // The app may keep the connection and never answer: it has the time that it has for any answer.
                 let time = attempts.hard_timeout().filter(|_| head.is_none()).unwrap_or(FOREVER);
                 // On the heap: rare, and larger than all the rest.
-                let responding = Box::pin(hijack::respond(head, stream, received, open, exchange.upgrade.take()));
+                let responding =
+                    Box::pin(hijack::respond(head, stream, received, open, exchange.offers.upgrade.take()));
                 let response = timeout(time, responding).await.map_err(|_| Failure::TimedOut)?;
                 return response.map_err(Failure::Unsendable);
             }

@@ -78,7 +78,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         local: None,
         request_id: &exchange.id,
         user: None,
-        received: exchange.received,
+        received: exchange.timeline.received,
         may_hijack: false,
         number: next_number(),
         early_hints: false,
@@ -99,7 +99,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         spool: 0,
         after_reply: None,
         hints: None,
-        counters: exchange.counters.clone(),
+        counters: exchange.worker.counters.clone(),
         record: None,
         held: Held::default(),
     };

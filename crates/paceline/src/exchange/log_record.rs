@@ -1,7 +1,28 @@
-//! What is kept of an exchange for its log line and its spans: the request head in short, and how it ended.
-//! It never writes either.
+//! What is kept of an exchange for its log line, its spans and the metrics: the request head in short, what the steps
+//! said of it, and how it ended. It never writes any of them.
 
+use std::sync::{atomic::AtomicU32, Arc};
+
+use cache::status::CacheStatus;
 use http::{header, request::Parts, HeaderValue, Method, Uri, Version};
+
+/// What the log line, the spans and the metrics tell.
+#[derive(Default)]
+pub struct LogRecord {
+    /// None: nobody wants to know.
+    pub head: Option<Head>,
+    pub ending: Ending,
+    /// What the page cache did.
+    pub cache: Option<CacheStatus>,
+    /// Fragments that the page was put together from; may grow after the response head. None: it was not.
+    pub fragments: Option<Arc<AtomicU32>>,
+    /// Said beside a response that the front made itself.
+    pub note: Option<String>,
+    /// It was refused because a crawler asks.
+    pub refused_crawler: bool,
+    /// It is left out of the access log.
+    pub unlogged: bool,
+}
 
 /// What the log and traces keep of the request head.
 #[derive(Debug, Clone)]
