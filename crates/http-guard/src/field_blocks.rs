@@ -354,16 +354,23 @@ mod tests {
         [number(if is_huffman { 0x80 } else { 0 }, 7, bytes.len()), bytes].concat()
     }
 
-    const ENTERS: (u8, u8) = (0x40, 6);
-    const STAYS_OUT: (u8, u8) = (0, 4);
-
-    /// A field whose name is one of the tables'.
-    fn indexed((first, bits): (u8, u8), name: usize, value: &str, is_huffman: bool) -> Vec<u8> {
-        [number(first, bits, name), text(value, is_huffman)].concat()
+    /// How a field is written (RFC 7541 section 6): its first bits, and how many bits of an index are beside them.
+    #[derive(Clone, Copy)]
+    struct Form {
+        first: u8,
+        bits: u8,
     }
 
-    fn named((first, _): (u8, u8), name: &str, value: &str, is_huffman: bool) -> Vec<u8> {
-        [vec![first], text(name, is_huffman), text(value, is_huffman)].concat()
+    const ENTERS: Form = Form { first: 0x40, bits: 6 };
+    const STAYS_OUT: Form = Form { first: 0, bits: 4 };
+
+    /// A field whose name is one of the tables'.
+    fn indexed(form: Form, name: usize, value: &str, is_huffman: bool) -> Vec<u8> {
+        [number(form.first, form.bits, name), text(value, is_huffman)].concat()
+    }
+
+    fn named(form: Form, name: &str, value: &str, is_huffman: bool) -> Vec<u8> {
+        [vec![form.first], text(name, is_huffman), text(value, is_huffman)].concat()
     }
 
     /// What passes of a block, in pieces of so many bytes.
@@ -383,7 +390,7 @@ mod tests {
     #[test]
     fn a_path_is_not_cut_off_however_it_is_written() {
         for is_huffman in [false, true] {
-            for how in [ENTERS, STAYS_OUT, (0x10, 4)] {
+            for how in [ENTERS, STAYS_OUT, Form { first: 0x10, bits: 4 }] {
                 for (sent, read) in
                     [("/a#a", "/a>a"), ("#", ">"), ("/##\u{ff}#", "/>>\u{ff}>"), ("/path", "/path"), ("", "")]
                 {

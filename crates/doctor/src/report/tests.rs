@@ -40,9 +40,9 @@ fn patch() -> Trial {
     Trial::Patch { trial: vec![Patch::named("x")], control: Vec::new(), deliver: Deliver::Gathered }
 }
 
-fn verdict(candidate: Candidate, gain_us: f64, of_us: f64, part: (f64, f64), bound: Bound) -> Verdict {
+fn verdict(candidate: Candidate, gain_us: f64, of_us: f64, part: [f64; 2], bound: Bound) -> Verdict {
     let route = candidate.routes.first().cloned().unwrap_or_default();
-    let interval_us = Some((of_us * part.0, of_us * part.1));
+    let interval_us = Some((of_us * part[0], of_us * part[1]));
     Verdict {
         candidate,
         standing: Standing::Worth,
@@ -60,14 +60,14 @@ fn provision() -> Verdict {
     let fix = fix("config/initializers/paceline.rb", "Paceline::HTTP.install!", insert());
     let sentence = "15 TLS connections to suppliers.example in each request";
     let candidate = candidate(Kind::ColdConnections, "GET /provision", sentence, fix, patch());
-    verdict(candidate, 1_120_000.0, 1_836_000.0, (0.58, 0.64), Bound::Measured)
+    verdict(candidate, 1_120_000.0, 1_836_000.0, [0.58, 0.64], Bound::Measured)
 }
 
 fn feed() -> Verdict {
     let edit = Edit::Configure { setting: "config.paceline.xml".into(), line: String::new(), gem: true };
     let fix = fix("config/application.rb", "config.paceline.xml = true", edit);
     let candidate = candidate(Kind::BuilderXml, "GET /feed.atom", "Builder writes 1,200 tags in Ruby", fix, patch());
-    verdict(candidate, 17_000.0, 19_000.0, (0.88, 0.91), Bound::Measured)
+    verdict(candidate, 17_000.0, 19_000.0, [0.88, 0.91], Bound::Measured)
 }
 
 fn beers() -> Verdict {
@@ -77,7 +77,7 @@ fn beers() -> Verdict {
     one.short = "31 repeated queries".into();
     one.at = "app/views/beers/_row.erb:4".into();
     one.subject = "SELECT breweries".into();
-    verdict(one, 41_000.0, 60_000.0, (0.6, 0.7), Bound::AtMost)
+    verdict(one, 41_000.0, 60_000.0, [0.6, 0.7], Bound::AtMost)
 }
 
 fn in_vain(short: &str, why: &str) -> Verdict {
@@ -214,7 +214,7 @@ fn what_was_tried_under_load() {
         candidate(Kind::TooFewThreads, "", sentence, fix, trial),
         12_000.0,
         40_000.0,
-        (0.25, 0.34),
+        [0.25, 0.34],
         Bound::Measured,
     );
     quicker.bytes = Bytes::NotCompared;
@@ -253,7 +253,7 @@ fn memory_and_bytes() {
         let fix = fix("paceline.toml", &format!("allocator = {name:?}"), edit);
         let sentence = "5 threads of a worker keep what becomes free";
         let mut one =
-            verdict(candidate(Kind::Allocator, "", sentence, fix, trial), 0.0, 0.0, (0.0, 0.0), Bound::Measured);
+            verdict(candidate(Kind::Allocator, "", sentence, fix, trial), 0.0, 0.0, [0.0, 0.0], Bound::Measured);
         one.candidate.short = name.into();
         let figures = |memory, cpu_us| LoadFigures { memory: Some(memory), cpu_us: Some(cpu_us), ..Default::default() };
         one.load = Some(UnderLoad { control: figures(120 << 20, 12_000.0), trial: figures(80 << 20, 11_800.0) });
@@ -263,7 +263,7 @@ fn memory_and_bytes() {
     let line = fix("paceline.toml", "compress = true", Edit::Setting { key: "compress".into(), value: "true".into() });
     let sentence = "30 KB of text are sent without compression";
     let pages = candidate(Kind::UncompressedPages, "GET /all", sentence, line, Trial::Compression);
-    let mut pages = verdict(pages, 27_000.0, 0.0, (0.0, 0.0), Bound::Computed);
+    let mut pages = verdict(pages, 27_000.0, 0.0, [0.0, 0.0], Bound::Computed);
     let route = |route: &str| CompressedRoute {
         route: route.into(),
         share: 0.1,
@@ -352,7 +352,7 @@ fn a_cache_goes_behind_the_causes() {
         let fix = fix("", "expires_in 1.minute, public: true", shown());
         let trial = Trial::Computed { gain_us: of_us - 100.0, why: "x".into() };
         let one = candidate(Kind::CacheHeaders, "GET /beers", "the page is the same", fix, trial);
-        verdict(one, of_us - 100.0, of_us, (0.0, 0.0), Bound::Computed)
+        verdict(one, of_us - 100.0, of_us, [0.0, 0.0], Bound::Computed)
     };
     let report = Report::new("shop", Sample::default(), vec![cached(60_000.0), beers()]);
     let kinds: Vec<Kind> = report.advice.iter().map(|one| one.verdict.candidate.kind).collect();
@@ -369,12 +369,12 @@ fn fewer_bytes_go_behind_what_takes_the_time() {
     let compress = |gain_us| {
         let fix = fix("paceline.toml", "compress = true", shown());
         let one = candidate(Kind::UncompressedPages, "GET /beers", "34 KB of text", fix, Trial::Compression);
-        verdict(one, gain_us, 0.0, (0.0, 0.0), Bound::Computed)
+        verdict(one, gain_us, 0.0, [0.0, 0.0], Bound::Computed)
     };
     let line = |gain_us| {
         let trial = Trial::Computed { gain_us, why: String::new() };
         let one = candidate(Kind::SlowLine, "GET /beers", "it sorts", fix("", "once", shown()), trial);
-        verdict(one, gain_us, 50_000.0, (0.0, 0.0), Bound::AtMost)
+        verdict(one, gain_us, 50_000.0, [0.0, 0.0], Bound::AtMost)
     };
     for (line_us, first) in [(15_000.0, Kind::SlowLine), (5_000.0, Kind::UncompressedPages)] {
         let report = Report::new("shop", Sample::default(), vec![compress(24_000.0), line(line_us)]);
@@ -417,7 +417,7 @@ fn the_documentation_shows_what_is_printed() {
     let setting = |line: &str| fix("paceline.toml", line, Edit::Setting { key: "x".into(), value: "x".into() });
     let figures = |memory, cpu_us| LoadFigures { memory, cpu_us, ..LoadFigures::default() };
     let without_time = |candidate: Candidate| {
-        let mut one = verdict(candidate, 0.0, 0.0, (0.0, 0.0), Bound::Computed);
+        let mut one = verdict(candidate, 0.0, 0.0, [0.0, 0.0], Bound::Computed);
         (one.bytes, one.gains[0].interval_us) = (Bytes::NotCompared, None);
         one
     };
@@ -428,7 +428,7 @@ fn the_documentation_shows_what_is_printed() {
         "one of twenty requests waits 67 ms or longer for a thread, while requests compute 0.9 % of their time only";
     let trial = Trial::Load { from: Load { threads: 1, ..load }, to: load, visitors: 4 };
     let waiting = candidate(Kind::TooFewThreads, "", sentence, line, trial);
-    let mut waiting = verdict(waiting, 70_000.0, 92_000.0, (0.73, 0.79), Bound::Measured);
+    let mut waiting = verdict(waiting, 70_000.0, 92_000.0, [0.73, 0.79], Bound::Measured);
     let control = LoadFigures { per_second: 43.0, p99_us: 159_000.0, ..LoadFigures::default() };
     let trial = LoadFigures { per_second: 182.0, p99_us: 33_000.0, ..LoadFigures::default() };
     (waiting.bytes, waiting.load) = (Bytes::NotCompared, Some(UnderLoad { control, trial }));
@@ -457,7 +457,7 @@ fn the_documentation_shows_what_is_printed() {
         candidate(Kind::MissingIndex, "GET /customers/*", &sentence, index, Trial::WhatIf { trial: Vec::new() });
     let short = "reads of all of orders".into();
     let index = Candidate { short, at: "app/controllers/customers_controller.rb:9".into(), ..index };
-    let index = verdict(index, 21_000.0, 24_000.0, (0.8, 0.9), Bound::AtMost);
+    let index = verdict(index, 21_000.0, 24_000.0, [0.8, 0.9], Bound::AtMost);
 
     for one in [waiting, memory, pages, index] {
         let report = Report::new("shop", Sample::default(), vec![one]);
@@ -475,7 +475,7 @@ fn a_partial_stands_behind_the_queries_in_it() {
     let partial = |route: &str| {
         let mut one = candidate(Kind::SlowPartial, route, "a partial is rendered 31 times", fix.clone(), trial.clone());
         (one.subject, one.holds) = ("app/views/beers/_row.erb".into(), vec![beers().candidate.subject]);
-        verdict(one, 50_000.0, 60_000.0, (0.7, 0.9), Bound::AtMost)
+        verdict(one, 50_000.0, 60_000.0, [0.7, 0.9], Bound::AtMost)
     };
     let kinds = |route: &str| {
         let report = Report::new("shop", Sample::default(), vec![partial(route), feed(), beers()]);

@@ -33,7 +33,7 @@ use crate::{
         reservoir::Reservoir,
     },
     origins::workers::dispatch::{
-        expectations::label,
+        expectations::{label, RequestLine},
         origin::{Limits, Origin, Unavailable},
         queue::{Again, Class, Lease, Offer, Queue, Refused, StreamThreads, WorkerId},
         suspects::Suspects,
@@ -265,13 +265,13 @@ impl Origin for App {
         &self.suspects
     }
 
-    /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app
+    /// A worker thread for this request: at once if one is idle for it, else in its turn. An app
     /// that is not up is started; one that failed to start is tried again, so that a reload in the browser is all
     /// it takes after mending it. `again`: of a request whose worker has died.
     async fn lease(
         &self,
         class: Class,
-        request: (&str, &str),
+        request: RequestLine<'_>,
         again: Option<Again>,
         offer: Option<Offer>,
     ) -> Result<Lease, Unavailable> {

@@ -144,17 +144,25 @@ pub enum NotForked {
     PreloaderGone,
 }
 
+/// What a generation begins with: the process that loads its application.
+pub struct Preloader {
+    pub control: UnixStream,
+    /// Its number, and the pipes that it prints to. None: it was not started as a preloader by this front.
+    pub process: Option<(i32, OwnedFd, OwnedFd)>,
+    pub run_as: RunAs,
+}
+
 impl Generation {
     /// Takes over a preloader that was just started, or adopted.
     pub fn new(
         number: u64,
         report: StartupReport,
         began: Instant,
-        socket: UnixStream,
-        process: Option<(i32, OwnedFd, OwnedFd)>,
-        (site, run_as): (&SiteConfig, RunAs),
+        preloader: Preloader,
+        site: &SiteConfig,
         events: &mpsc::UnboundedSender<Event>,
     ) -> std::io::Result<Generation> {
+        let Preloader { control: socket, process, run_as } = preloader;
         let (reader, writer) = control(socket, &run_as)?;
         forward(number, None, reader, events.clone());
         let pid = process.as_ref().map(|(pid, ..)| *pid);
@@ -410,8 +418,9 @@ fn forward(generation: u64, worker: Option<WorkerId>, mut reader: ControlReader,
     });
 }
 
-impl From<PreloaderProcess> for (UnixStream, Option<(i32, OwnedFd, OwnedFd)>) {
-    fn from(spawned: PreloaderProcess) -> Self {
-        (spawned.control, Some((spawned.pid, spawned.stdout, spawned.stderr)))
+impl From<PreloaderProcess> for Preloader {
+    fn from(spawned: PreloaderProcess) -> Preloader {
+        let process = Some((spawned.pid, spawned.stdout, spawned.stderr));
+        Preloader { control: spawned.control, process, run_as: spawned.run_as }
     }
 }

@@ -23,7 +23,8 @@ use super::{
     exchanged,
     fetch_start::FetchStart,
     flight::{Fetch, FlightGuard, FlightLead, OriginAnswer, Share},
-    keeping::{Kin, StoreTask},
+    keeping::StoreTask,
+    kin::Kin,
     lookup::CacheRequest,
     now,
     scheduled::HoldsUntil,
@@ -95,16 +96,15 @@ impl SiteCache {
         OriginAnswer { response, exchange }
     }
 
-    /// What came of a request that was passed on for itself. When it is there, so is on disk what the request has
-    /// purged, and on the other fronts unless that takes long.
+    /// What came of a request that was passed on for itself, and answered (`start`). When it is there, so is on disk what
+    /// the request has purged, and on the other fronts unless that takes long.
     pub async fn passed(
         self: &Arc<Self>,
         mut wanted: Box<CacheRequest>,
         head: &Parts,
         response: Response<ResponseBody>,
-        (start, exchange): (FetchStart, &Exchange),
+        start: FetchStart,
     ) -> Response<ResponseBody> {
-        let start = start.answered(exchange);
         let at = exchanged(start.request_time);
         let asked = FetchContext { at, start, validated: false, less: false, holds: Holds::ALWAYS };
         let mut leading = FlightLead::new(self, None);
@@ -122,8 +122,9 @@ impl SiteCache {
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
         let (mut parts, body) = response.into_parts();
-        let holds = self.told_of_changes(wanted, head, &mut parts, (asked.at, asked.start.wall));
-        let mut response = self.taken(wanted, head, (parts, body), &FetchContext { holds, ..*asked }, leading);
+        let holds = self.told_of_changes(wanted, head, &mut parts, asked.at, asked.start.wall);
+        let response = Response::from_parts(parts, body);
+        let mut response = self.taken(wanted, head, response, &FetchContext { holds, ..*asked }, leading);
         if holds.is_bounded() && response.extensions().get::<HoldsUntil>().is_none() {
             response.extensions_mut().insert(HoldsUntil(holds.until));
         }
@@ -134,10 +135,11 @@ impl SiteCache {
         self: &Arc<Self>,
         wanted: &mut CacheRequest,
         head: &Parts,
-        (parts, body): (response::Parts, ResponseBody),
+        response: Response<ResponseBody>,
         asked: &FetchContext,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
+        let (parts, body) = response.into_parts();
         let mut asked = *asked;
         if !invalidating::is_safe(&head.method) {
             self.invalidate(wanted, head, &parts);
@@ -167,9 +169,9 @@ impl SiteCache {
                 storable.freshness.holds = asked.holds;
                 storable
             }
-            Err(reason) => return self.passed_on(wanted, head, (parts, body), reason),
+            Err(reason) => return self.passed_on(wanted, head, Response::from_parts(parts, body), reason),
         };
-        self.store_and_give(wanted, head, (parts, body), storable, asked, leading)
+        self.store_and_give(wanted, head, Response::from_parts(parts, body), storable, asked, leading)
     }
 
     /// The origin failed: what is stored is given instead, if it may be (RFC 5861 section 4).
@@ -199,9 +201,10 @@ impl SiteCache {
         &self,
         wanted: &mut CacheRequest,
         head: &Parts,
-        (mut parts, body): (response::Parts, ResponseBody),
+        response: Response<ResponseBody>,
         reason: Reason,
     ) -> Response<ResponseBody> {
+        let (mut parts, body) = response.into_parts();
         self.not_stored(wanted, head, &parts, reason);
         let says = wanted.storable && head.method == Method::GET;
         // This one's own reason says more than that there was one lately.
@@ -288,13 +291,7 @@ impl SiteCache {
                 let until = asked.holds.until.min(stored.freshness.holds.until);
                 renewed.freshness.holds = Holds { until, ..stored.freshness.holds };
                 let renewed = Arc::new(renewed);
-                let (key, inserted) = self.place(
-                    (wanted.primary, wanted.visitor.is_some()),
-                    wanted.directory.as_ref(),
-                    &head.headers,
-                    renewed.clone(),
-                    asked.start.moment,
-                );
+                let (key, inserted) = self.place(&Kin::of(wanted), &head.headers, renewed.clone(), asked.start.moment);
                 if let Some(lease) = wanted.lease.take() {
                     lease.conclude(&renewed, inserted, &head.headers);
                 }
@@ -325,11 +322,12 @@ impl SiteCache {
         self: &Arc<Self>,
         wanted: &mut CacheRequest,
         head: &Parts,
-        (mut parts, body): (response::Parts, ResponseBody),
+        response: Response<ResponseBody>,
         mut storable: Storable,
         asked: &FetchContext,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
+        let (mut parts, body) = response.into_parts();
         dated(&mut storable.headers, asked.at.date);
         self.learn_search(wanted, &parts.headers);
         targeted::consume(&mut parts.headers);
@@ -356,6 +354,7 @@ impl SiteCache {
             before: wanted.stored.clone(),
             tags: self.tags(wanted),
             moment: asked.start.moment,
+            storable,
         };
         wanted.status.stored = asked.start.may_be_stored();
         if !wanted.status.stored {
@@ -363,12 +362,12 @@ impl SiteCache {
         }
         match body {
             ResponseBody::Empty => {
-                self.store_whole(wanted, head, (parts, Bytes::new()), (keeping, storable), asked, leading)
+                self.store_whole(wanted, head, Response::from_parts(parts, Bytes::new()), keeping, asked, leading)
             }
             ResponseBody::Whole(bytes) => {
-                self.store_whole(wanted, head, (parts, bytes), (keeping, storable), asked, leading)
+                self.store_whole(wanted, head, Response::from_parts(parts, bytes), keeping, asked, leading)
             }
-            body => self.store_stream(wanted, (parts, body), (keeping, storable), leading),
+            body => self.store_stream(wanted, Response::from_parts(parts, body), keeping, leading),
         }
     }
 
@@ -377,12 +376,13 @@ impl SiteCache {
         &self,
         wanted: &mut CacheRequest,
         head: &Parts,
-        (parts, bytes): (response::Parts, Bytes),
-        (keeping, storable): (StoreTask, Storable),
+        response: Response<Bytes>,
+        keeping: StoreTask,
         asked: &FetchContext,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
-        let kept = keeping.keep(storable, bytes.clone());
+        let (parts, bytes) = response.into_parts();
+        let kept = keeping.keep(bytes.clone());
         if let Err(reason) = &kept.stored {
             wanted.status.stored = false;
             wanted.status.reason = Some(*reason);
@@ -409,18 +409,19 @@ impl SiteCache {
     fn store_stream(
         &self,
         wanted: &mut CacheRequest,
-        (mut parts, body): (response::Parts, ResponseBody),
-        (keeping, storable): (StoreTask, Storable),
+        response: Response<ResponseBody>,
+        keeping: StoreTask,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
+        let (mut parts, body) = response.into_parts();
         let length = body.size_hint().exact();
-        let (head_of_it, key) = keeping.announced(&storable);
+        let (head_of_it, key) = keeping.announced();
         let completed: super::streaming::StoreWhole = Box::new(move |bytes| {
             let Some(bytes) = bytes else {
                 keeping.outgrow();
                 return None;
             };
-            Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
+            Some(keeping.keep(bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
         });
         // Those who can't have it need not wait for its body.
         let (landing, landed) =

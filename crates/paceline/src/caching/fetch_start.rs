@@ -20,7 +20,7 @@ pub struct FetchStart {
 impl FetchStart {
     /// Once it is answered. What a canary has made is stored nowhere: most visitors are to get the old code's pages, and it may be
     /// taken back.
-    pub(super) fn answered(self, exchange: &Exchange) -> FetchStart {
+    pub fn answered(self, exchange: &Exchange) -> FetchStart {
         if exchange.worker.by_canary {
             FetchStart { moment: Moment::NEVER, ..self }
         } else {

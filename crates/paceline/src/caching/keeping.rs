@@ -15,7 +15,7 @@ use cache::{
 };
 use http::{header, HeaderMap, StatusCode};
 
-use super::{invalidation::target_of, lookup::CacheRequest, recode, tier::TierLease, SiteCache};
+use super::{invalidation::target_of, kin::Kin, lookup::CacheRequest, recode, tier::TierLease, SiteCache};
 
 /// Paths of which it is kept which parameters do not matter.
 const MAX_SEARCHES: usize = 4096;
@@ -39,16 +39,15 @@ impl SiteCache {
         wanted.url = url;
     }
 
-    /// Puts it where requests like this one look. `own`: it is one visitor's, by an owner's rule.
+    /// Puts it where requests like this one look.
     pub(super) fn place(
         &self,
-        (primary, own): (Key, bool),
-        directory: Option<&Arc<Entry>>,
+        kin: &Kin,
         request: &HeaderMap,
         stored: Arc<Stored>,
         moment: Moment,
     ) -> (Key, Result<(), Reason>) {
-        let store = &self.cache.store;
+        let (store, primary, own) = (&self.cache.store, kin.primary, kin.own);
         let key = self.cache.keys.variant(primary, &stored.nominated, request);
         // Nobody gets it any more, and what is there may be what was prepared for the time after it.
         if !self.may_hold(primary, stored.freshness.holds) {
@@ -56,7 +55,7 @@ impl SiteCache {
         }
         if !stored.nominated.is_empty() {
             let now_there = store.peek(primary);
-            let previous = now_there.as_ref().or(directory).and_then(|kept| match &**kept {
+            let previous = now_there.as_ref().or(kin.directory.as_ref()).and_then(|kept| match &**kept {
                 Entry::Directory(directory) => Some(directory),
                 _ => None,
             });
@@ -79,31 +78,6 @@ impl SiteCache {
     }
 }
 
-/// What of a request decides where its answer is kept.
-pub struct Kin {
-    url: Arc<str>,
-    pub primary: Key,
-    /// It is one visitor's, by an owner's rule.
-    own: bool,
-    directory: Option<Arc<Entry>>,
-}
-
-impl Kin {
-    /// Of a page that nobody has asked for yet, and that is for everybody.
-    pub fn shared(url: Arc<str>, primary: Key, directory: Option<Arc<Entry>>) -> Kin {
-        Kin { url, primary, own: false, directory }
-    }
-
-    pub fn of(wanted: &CacheRequest) -> Kin {
-        Kin {
-            url: wanted.url.clone(),
-            primary: wanted.primary,
-            own: wanted.visitor.is_some(),
-            directory: wanted.directory.clone(),
-        }
-    }
-}
-
 /// All that is needed to keep a response once its body is whole.
 pub struct StoreTask {
     pub cache: Arc<SiteCache>,
@@ -114,6 +88,7 @@ pub struct StoreTask {
     pub before: Option<Arc<Stored>>,
     pub tags: Vec<Arc<str>>,
     pub moment: Moment,
+    pub storable: Storable,
     /// The other fronts wait for it.
     pub lease: Option<Box<TierLease>>,
 }
@@ -127,29 +102,27 @@ pub struct KeptOne {
 
 impl StoreTask {
     /// The head of it, for those who get the body as it comes.
-    pub fn announced(&self, storable: &Storable) -> (Arc<Stored>, Key) {
+    pub fn announced(&self) -> (Arc<Stored>, Key) {
         let content = Content::Whole(Bytes::new());
-        let stored = Stored::new(self.wanted.url.clone(), self.status, storable.clone(), content, &self.tags);
-        let key = self.cache.cache.keys.variant(self.wanted.primary, &storable.nominated, &self.request);
+        let stored = Stored::new(self.wanted.url.clone(), self.status, self.storable.clone(), content, &self.tags);
+        let key = self.cache.cache.keys.variant(self.wanted.primary, &self.storable.nominated, &self.request);
         (Arc::new(stored), key)
     }
 
-    pub fn keep(self, mut storable: Storable, bytes: Bytes) -> KeptOne {
-        let primary = self.wanted.primary;
+    pub fn keep(mut self, mut bytes: Bytes) -> KeptOne {
         let mut status = self.status;
-        let mut bytes = bytes;
         let recodes = self.cache.settings.recode && self.range.is_none();
-        if let Some(plain) = recodes.then(|| recode::identity(&storable, &bytes, self.cache.settings.object)).flatten()
-        {
-            (storable, bytes) = plain;
+        let plain = || recode::identity(&self.storable, &bytes, self.cache.settings.object);
+        if let Some(plain) = recodes.then(plain).flatten() {
+            (self.storable, bytes) = plain;
         }
         let content = match self.range {
             None => Some(Content::Whole(compact(bytes))),
             Some(range) => {
                 status = StatusCode::OK;
-                let joined = self.pieces(range, compact(bytes), &storable.headers);
-                storable.headers.remove(header::CONTENT_RANGE);
-                storable.headers.remove(header::CONTENT_LENGTH);
+                let joined = self.pieces(range, compact(bytes));
+                self.storable.headers.remove(header::CONTENT_RANGE);
+                self.storable.headers.remove(header::CONTENT_LENGTH);
                 joined
             }
         };
@@ -157,13 +130,11 @@ impl StoreTask {
             Some(content) => (content, true),
             None => (Content::Whole(Bytes::new()), false),
         };
-        let response = Arc::new(Stored::new(self.wanted.url.clone(), status, storable, content, &self.tags));
+        let response = Arc::new(Stored::new(self.wanted.url.clone(), status, self.storable, content, &self.tags));
         if !complete {
-            return KeptOne { response, key: primary, stored: Err(Reason::Incomplete) };
+            return KeptOne { response, key: self.wanted.primary, stored: Err(Reason::Incomplete) };
         }
-        let directory = self.wanted.directory.as_ref();
-        let own = self.wanted.own;
-        let (key, stored) = self.cache.place((primary, own), directory, &self.request, response.clone(), self.moment);
+        let (key, stored) = self.cache.place(&self.wanted, &self.request, response.clone(), self.moment);
         if let Some(lease) = self.lease {
             lease.conclude(&response, stored, &self.request);
         }
@@ -176,7 +147,8 @@ impl StoreTask {
     }
 
     /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).
-    fn pieces(&self, range: ContentRange, bytes: Bytes, headers: &HeaderMap) -> Option<Content> {
+    fn pieces(&self, range: ContentRange, bytes: Bytes) -> Option<Content> {
+        let headers = &self.storable.headers;
         let mut new = Pieces::of(range, bytes)?;
         if let (Some(asked), Some(said)) = (self.request.get(header::RANGE), headers.get(header::CONTENT_RANGE)) {
             new = new.answering(asked, said);

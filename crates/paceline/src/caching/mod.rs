@@ -18,6 +18,7 @@ mod fetch_start;
 mod flight;
 mod invalidation;
 mod keeping;
+mod kin;
 mod lookup;
 mod partition;
 mod recalling;

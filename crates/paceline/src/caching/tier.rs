@@ -33,6 +33,7 @@ use super::{
     answer::{self, StoredAnswer},
     flight::{FlightLead, Share},
     invalidation::target_of,
+    kin::Kin,
     lookup::CacheRequest,
     now, Cache, SiteCache,
 };
@@ -200,7 +201,13 @@ impl SiteCache {
             let question = TierQuestion { key, token: token.clone(), refused: refused.clone(), most };
             match session.look(question).await {
                 Some(TierValue::Found(value, time)) => {
-                    match self.take_shared(&session, wanted, head, (key, &value), time + (now() - sent), leading) {
+                    match self.take_shared(
+                        &session,
+                        wanted,
+                        head,
+                        &TierPage { key, value: &value, time: time + (now() - sent) },
+                        leading,
+                    ) {
                         Taken::Page(response) => {
                             session.count(TierUse::Hit);
                             return Shared::Page(response);
@@ -246,26 +253,25 @@ impl SiteCache {
         Shared::Render(None)
     }
 
-    /// Looks at what was found at `time`, the way back included.
+    /// Looks at what was found.
     fn take_shared(
         self: &Arc<Self>,
         session: &Arc<dyn TierSession>,
         wanted: &mut CacheRequest,
         head: &Parts,
-        (key, value): (Key, &Bytes),
-        time: Millis,
+        found: &TierPage,
         leading: &mut FlightLead,
     ) -> Taken {
-        let page = Some(value).filter(|value| value.len() as u64 <= most(session));
+        let page = Some(found.value).filter(|value| value.len() as u64 <= most(session));
         let Some(page) = page.and_then(|value| SharedPage::from_bytes(value)) else { return Taken::Refused };
-        let stored = match record::decode(key, page.record, false) {
+        let stored = match record::decode(found.key, page.record, false) {
             Some(Entry::Directory(directory)) => return Taken::Directory(directory),
             Some(Entry::Response(stored)) => Arc::try_unwrap(stored).ok(),
             _ => None,
         };
         let Some(mut stored) = stored.filter(|stored| stored.url == wanted.url) else { return Taken::Refused };
         let now = now();
-        stored.freshness = Freshness { initial_age: page.age_at(time), response_time: now, ..stored.freshness };
+        stored.freshness = Freshness { initial_age: page.age_at(found.time), response_time: now, ..stored.freshness };
         if !is_shared(&stored, now) || reusing::judge(&stored, &wanted.wishes, now) != Use::Fresh {
             return Taken::Refused;
         }
@@ -280,8 +286,8 @@ impl SiteCache {
             return Taken::Refused;
         }
         let stored = Arc::new(stored);
-        let place = (wanted.primary, false);
-        let (key, placed) = self.place(place, wanted.directory.as_ref(), &head.headers, stored.clone(), moment);
+        let kin = Kin::shared(wanted.url.clone(), wanted.primary, wanted.directory.clone());
+        let (key, placed) = self.place(&kin, &head.headers, stored.clone(), moment);
         if matches!(placed, Err(Reason::Purged | Reason::Outdated)) {
             return Taken::Refused;
         }
@@ -318,6 +324,25 @@ pub(super) fn most(session: &Arc<dyn TierSession>) -> u64 {
 pub(super) fn variant(session: &Arc<dyn TierSession>, primary: Key, directory: &Directory, request: &HeaderMap) -> Key {
     let latest = directory.nominations.first();
     latest.map_or(primary, |nominated| session.keys().variant(primary, nominated, request))
+}
+
+/// What was found there under a key.
+pub(super) struct TierPage<'a> {
+    pub key: Key,
+    pub value: &'a Bytes,
+    /// By the clock there, the way back included.
+    pub time: Millis,
+}
+
+/// A page that is brought there.
+pub(super) struct OwnPage<'a> {
+    pub key: Key,
+    pub record: &'a [u8],
+    /// Leads to it, unless it is the only page of its target.
+    pub directory: Directory,
+    pub age: Millis,
+    /// It is of use for so long yet.
+    pub remaining: Millis,
 }
 
 /// Permission to render a page for all fronts. Dropped without a page, it passes on to the next.
@@ -364,7 +389,7 @@ impl TierLease {
         };
         let directory = Directory::with(None, response.url.clone(), response.nominated.clone());
         let (age, remaining) = (response.freshness.age(now), response.freshness.remaining(now));
-        self.bring((key, &record), directory, now, (age, remaining));
+        self.bring(OwnPage { key, record: &record, directory, age, remaining }, now);
     }
 
     /// The key of a page that varies by these fields.
@@ -372,15 +397,9 @@ impl TierLease {
         self.session.keys().variant(self.primary, nominated, request)
     }
 
-    /// Brings the record of a page there, which at `now` has this age, and is of use for so long yet. `directory` leads to
-    /// it, unless it is the only page of its target.
-    pub(super) fn bring(
-        mut self,
-        (key, record): (Key, &[u8]),
-        directory: Directory,
-        now: Millis,
-        (age, remaining): (Millis, Millis),
-    ) {
+    /// Brings a page there, which is as old as it says at `now`.
+    pub(super) fn bring(mut self, own: OwnPage, now: Millis) {
+        let OwnPage { key, record, directory, age, remaining } = own;
         // An age is never too low: the time there is at least this.
         let as_of = self.granted.at / 1000 + now.saturating_sub(self.granted.known);
         let envelope = |age, record: &[u8]| {

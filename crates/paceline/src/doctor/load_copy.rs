@@ -72,7 +72,7 @@ impl LoadCopy {
             shadows.push(driver.shadow()?);
         }
         let deliver = driver.replaying.deliver;
-        LoadCopy::of(shadows, load, (requests, recordings), deliver, |shadow, start| driver.channels(shadow, start))
+        LoadCopy::of(shadows, load, requests, recordings, deliver, |shadow, start| driver.channels(shadow, start))
     }
 
     /// One process, of an application that the doctor has started.
@@ -85,15 +85,14 @@ impl LoadCopy {
     ) -> Result<LoadCopy, Stop> {
         check(load)?;
         let shadow = source.shadow()?;
-        LoadCopy::of(vec![shadow], load, (requests, recordings), deliver, |shadow, start| {
-            source.channels(shadow, start)
-        })
+        LoadCopy::of(vec![shadow], load, requests, recordings, deliver, |shadow, start| source.channels(shadow, start))
     }
 
     fn of(
         mut processes: Vec<Shadow>,
         load: Load,
-        (requests, recordings): (&[Request], &[Value]),
+        requests: &[Request],
+        recordings: &[Value],
         deliver: Deliver,
         channels: impl Fn(&mut Shadow, LoadStart) -> Result<Vec<UnixStream>, NoShadow>,
     ) -> Result<LoadCopy, Stop> {

@@ -61,7 +61,7 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, mut re
     let (parts, _) = response.into_parts();
     let sent = match &site.files {
         // On the heap, so that other responses have no room for it.
-        Some(files) => Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), (files, &path))).await,
+        Some(files) => Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), files, &path)).await,
         None => Err(std::io::ErrorKind::PermissionDenied.into()),
     };
     match sent {

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use super::opening::BoundListener;
 use crate::{
     edge::{
         listen::Listener,
@@ -21,13 +22,7 @@ use crate::{
 const LAST_ACCEPTED: usize = 4096;
 
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
-pub fn all(
-    listeners: Vec<(Listener, ConnectionSetup)>,
-    server: Arc<Front>,
-    stop: Stop,
-    loops: Arc<EventLoops>,
-    number: usize,
-) {
+pub fn all(listeners: Vec<BoundListener>, server: Arc<Front>, stop: Stop, loops: Arc<EventLoops>, number: usize) {
     // Signals are the main thread's.
     signal_mask::block();
     time_slice::shorten();
@@ -37,7 +32,7 @@ pub fn all(
     runtime.block_on(async move {
         let accepting: Vec<_> = listeners
             .into_iter()
-            .map(|(listener, entrance)| {
+            .map(|BoundListener { listener, entrance }| {
                 let gate = Gate { loops: loops.clone(), number };
                 tokio::spawn(accept(listener, entrance, server.clone(), stop.clone(), gate))
             })

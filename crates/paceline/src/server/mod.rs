@@ -195,7 +195,8 @@ async fn supervise(
     let reaper = Reaper::start()?;
     let mut signals = Signals::new()?;
     let (upgrades, upgrades_asked) = mpsc::unbounded_channel();
-    let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
+    let https_port =
+        listeners.iter().filter(|one| one.entrance.scheme() == "https").find_map(|one| one.listener.port());
     let automatic = keeper.as_ref().map(|keeper| keeper.certificates().clone());
     let server = front(config, log, https_port, automatic, upgrades, inheritance.as_mut())?;
     server.know(Handle::current());

@@ -24,7 +24,17 @@ use crate::{
 use startup_report::{Failure, StartupReport, Step};
 
 /// A socket and what its connections begin with.
-pub type BoundListener = (Listener, ConnectionSetup);
+pub struct BoundListener {
+    pub listener: Listener,
+    pub entrance: ConnectionSetup,
+}
+
+impl BoundListener {
+    /// The socket for another thread.
+    pub fn shared(&self) -> io::Result<BoundListener> {
+        Ok(BoundListener { listener: self.listener.try_clone()?, entrance: self.entrance.clone() })
+    }
+}
 
 /// Why there can't be a listener that is to be.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +64,11 @@ pub fn open_listeners(
         if let Bind::Fd(_) = listening.bind {
             let listener = opened()?;
             let manner = config.instead_of.iter().find(|given| listener.is_of(&given.bind)).unwrap_or(listening);
-            return Ok((listener, ConnectionSetup::new(manner, automatic, config)?));
+            return Ok(BoundListener { listener, entrance: ConnectionSetup::new(manner, automatic, config)? });
         }
         // Certificates first: a file that is missing takes no port.
         let entrance = ConnectionSetup::new(listening, automatic, config)?;
-        Ok((opened()?, entrance))
+        Ok(BoundListener { listener: opened()?, entrance })
     };
     config.binds.iter().map(open).collect()
 }
@@ -69,7 +79,7 @@ pub fn left_out(config: &Config, listeners: &[BoundListener]) -> Vec<String> {
         .instead_of
         .iter()
         .filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol != ProxyProtocol::Off);
-    let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
+    let missing = special.filter(|given| !listeners.iter().any(|one| one.listener.is_of(&given.bind)));
     let words = |given: &Listening| {
         format!(
             "{} is not among the sockets handed over (LISTEN_FDS): nobody listens there",
@@ -94,16 +104,11 @@ fn explained(unbound: &Unbound, config: &Config) -> String {
     text
 }
 
-/// The socket for another thread.
-pub fn shared((listener, entrance): &BoundListener) -> std::io::Result<BoundListener> {
-    Ok((listener.try_clone()?, entrance.clone()))
-}
-
 /// The proofs that our listeners can give, the likeliest first: an authority looks at port 80 or 443 whatever ours are.
 pub fn proofs(listeners: &[BoundListener]) -> Vec<Proof> {
     let ports = |scheme: &str| -> Vec<u16> {
-        let of_scheme = listeners.iter().filter(|(_, entrance)| entrance.scheme() == scheme);
-        of_scheme.filter_map(|(listener, _)| listener.port()).collect()
+        let of_scheme = listeners.iter().filter(|one| one.entrance.scheme() == scheme);
+        of_scheme.filter_map(|one| one.listener.port()).collect()
     };
     let (http, https) = (ports("http"), ports("https"));
     let mut proofs = Vec::new();

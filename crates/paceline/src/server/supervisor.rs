@@ -16,7 +16,7 @@ use super::{
     ending::{self, How},
     handover::{Inheritance, Lineage, Successor},
     log_state, notify,
-    opening::{shared, BoundListener},
+    opening::BoundListener,
     pidfile::Pidfile,
     signals::{self, SignalCommand, Signals},
     sites::Sites,
@@ -59,12 +59,12 @@ impl Open {
         tokio::spawn(sampling::run(server.clone()));
         let loops = EventLoops::new(server.config.front_threads.max(1));
         for number in 0..server.config.front_threads.max(1) {
-            let listeners = self.listeners.iter().map(shared).collect::<Result<Vec<_>, _>>()?;
+            let listeners = self.listeners.iter().map(BoundListener::shared).collect::<Result<Vec<_>, _>>()?;
             let (server, stop, loops) = (server.clone(), stop.clone(), loops.clone());
             let thread = std::thread::Builder::new().name(format!("front-{number}"));
             thread.spawn(move || accept::all(listeners, server, stop, loops, number))?;
         }
-        for (listener, entrance) in &self.listeners {
+        for BoundListener { listener, entrance } in &self.listeners {
             entrance.warnings().iter().for_each(|warning| server.log.event(Name::Notice, warning));
             server.log.event(Name::Listening, format!("Listening on {}", listener.url(entrance.scheme())));
         }
@@ -79,7 +79,7 @@ impl Open {
     ) -> Result<Lineage, StartError> {
         let Some(inheritance) = inheritance else { return Ok(Lineage::first()?) };
         let lineage = inheritance.took_over(&server.cache)?;
-        for ((listener, _), given) in self.listeners.iter_mut().zip(&server.config.binds) {
+        for (BoundListener { listener, .. }, given) in self.listeners.iter_mut().zip(&server.config.binds) {
             if let Bind::Unix { path, .. } = &given.bind {
                 listener.own(Some(path));
             }
@@ -91,7 +91,7 @@ impl Open {
 
     /// What the successor has taken stays when this front ends.
     fn leave_to(&mut self, successor: &Successor) {
-        for ((listener, _), taken) in self.listeners.iter_mut().zip(&successor.taken.listeners) {
+        for (BoundListener { listener, .. }, taken) in self.listeners.iter_mut().zip(&successor.taken.listeners) {
             if *taken {
                 listener.own(None);
             }
@@ -157,7 +157,7 @@ impl Supervisor {
         self.sites.look();
         self.server.metrics.look();
         self.open.control.look(&self.server);
-        let certificates = self.open.listeners.iter().flat_map(|(_, entrance)| entrance.look());
+        let certificates = self.open.listeners.iter().flat_map(|one| one.entrance.look());
         certificates.for_each(|line| self.server.log.event(Name::Certificate, line));
         if self.server.cache.has_shed() {
             tokio::task::spawn_blocking(buffer_memory::give_back);

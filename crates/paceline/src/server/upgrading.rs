@@ -56,7 +56,7 @@ impl Upgrading {
 
     fn start(&mut self, having: &UpgradeContext<'_>) -> Result<(), UpgradeError> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
-        let mut fds = having.listeners.iter().map(|(listener, _)| listener.fd()).collect::<Result<Vec<_>, _>>();
+        let mut fds = having.listeners.iter().map(|one| one.listener.fd()).collect::<Result<Vec<_>, _>>();
         let mut hello = Hello {
             identity: self.lineage.identity(),
             parent: std::process::id() as i32,

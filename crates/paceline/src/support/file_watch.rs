@@ -92,7 +92,12 @@ impl Drop for FileWatch {
 }
 
 /// An event as the kernel says it: the number of the folder, what, the name in it.
-type RawEvent = (i32, ReadFlags, Option<OsString>);
+struct RawEvent {
+    /// The number of the folder.
+    number: i32,
+    what: ReadFlags,
+    name: Option<OsString>,
+}
 
 struct Watcher {
     inotify: OwnedFd,
@@ -167,13 +172,13 @@ impl Watcher {
         while events.len() < MAX_EVENTS || !reader.is_buffer_empty() {
             let Ok(event) = reader.next() else { break };
             let name = event.file_name().map(|name| OsString::from_vec(name.to_bytes().to_vec()));
-            events.push((event.wd(), event.events(), name));
+            events.push(RawEvent { number: event.wd(), what: event.events(), name });
         }
         events
     }
 
     /// Whether a file has changed that is of interest.
-    fn take(&mut self, (number, what, name): RawEvent) -> bool {
+    fn take(&mut self, RawEvent { number, what, name }: RawEvent) -> bool {
         if what.contains(ReadFlags::QUEUE_OVERFLOW) {
             self.is_much = true;
             // Folders that came meanwhile were not seen.

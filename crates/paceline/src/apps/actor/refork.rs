@@ -11,7 +11,7 @@ use std::{
 use super::{leave::kill, Actor};
 use crate::{
     apps::{
-        generation::{Generation, Mold},
+        generation::{Generation, Mold, Preloader},
         reaper::Exit,
         startable_app::StartableApp,
         worker_process::{Worker, WorkerStage},
@@ -210,8 +210,8 @@ impl Actor {
         report.done(Step::Found, began.elapsed());
         report.read_as = Some(run_as.clone());
         let begun = found.and_then(|found| {
-            let socket = UnixStream::from(socket);
-            Ok((found, Generation::new(next, report, began, socket, None, (&site, run_as), &self.events)?))
+            let preloader = Preloader { control: UnixStream::from(socket), process: None, run_as };
+            Ok((found, Generation::new(next, report, began, preloader, &site, &self.events)?))
         });
         match begun {
             Ok((found, mut generation)) => {

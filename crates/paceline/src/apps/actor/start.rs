@@ -13,7 +13,7 @@ use crate::{
     apps::{
         attempts::Outcome,
         events::{ActorEvent, Event},
-        generation::{Generation, Phase},
+        generation::{Generation, Phase, Preloader},
         orders::State,
         spawn::{self, PreloaderProcess},
         startable_app::{NoApplication, StartableApp},
@@ -49,8 +49,8 @@ impl Actor {
             Ok(found) => found,
             Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
         };
-        let (run_as, (socket, process)) = match (self.context.adopted.take(), run_as) {
-            (Some(socket), _) => (RunAs::own(), (socket, None)),
+        let preloader = match (self.context.adopted.take(), run_as) {
+            (Some(control), _) => Preloader { control, process: None, run_as: RunAs::own() },
             (None, Err(refused)) => {
                 let doing = "choose a user for the application".into();
                 return self.failed(fail(report, doing, refused.to_string())).await;
@@ -60,7 +60,7 @@ impl Actor {
                     if let Some(notice) = &spawned.notice {
                         self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
                     }
-                    (spawned.run_as.clone(), spawned.into())
+                    spawned.into()
                 }
                 Err(error) => {
                     let doing = format!("start {}", site.ruby.display());
@@ -68,14 +68,14 @@ impl Actor {
                 }
             },
         };
-        report.read_as = Some(run_as.clone());
+        report.read_as = Some(preloader.run_as.clone());
         report.done(Step::Found, began.elapsed());
         let number = self.next_generation;
         self.next_generation += 1;
-        if let Some((pid, ..)) = &process {
+        if let Some((pid, ..)) = &preloader.process {
             self.await_exit(number, *pid);
         }
-        match Generation::new(number, report.clone(), began, socket, process, (&site, run_as), &self.events) {
+        match Generation::new(number, report.clone(), began, preloader, &site, &self.events) {
             Ok(mut generation) => {
                 generation.start(&site, &found).await;
                 self.next = Some(generation);

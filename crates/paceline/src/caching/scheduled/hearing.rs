@@ -62,7 +62,8 @@ impl SiteCache {
         wanted: &CacheRequest,
         head: &request::Parts,
         parts: &mut response::Parts,
-        (at, wall): (ExchangeTimes, Millis),
+        at: ExchangeTimes,
+        wall: Millis,
     ) -> Holds {
         let announces = parts.headers.contains_key(CHANGES_AT);
         if !announces && self.schedule.rules.is_empty() && self.schedule.pages.read().is_empty() {
@@ -157,7 +158,7 @@ impl SiteCache {
         // Anybody can ask for any host: those that most people ask for come first.
         let mut ways: Vec<_> = ways.into_iter().collect();
         ways.sort_by_key(|(_, (rank, _))| Reverse(*rank));
-        for path in self.schedule.rules.iter().flat_map(|(rule, _)| rule.plain_paths()) {
+        for path in self.schedule.rules.iter().flat_map(|one| one.rule.plain_paths()) {
             for ((origin, by_proxies), (_, sample)) in ways.iter().take(4) {
                 self.restore(&format!("{origin}{path}"), by_proxies, sample.clone(), None);
             }

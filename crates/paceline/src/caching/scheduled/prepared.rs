@@ -11,10 +11,7 @@ use std::{
 
 use super::ScheduledPage;
 use crate::{
-    caching::{
-        keeping::{Kin, StoreTask},
-        now, Purge, SiteCache,
-    },
+    caching::{keeping::StoreTask, kin::Kin, now, Purge, SiteCache},
     support::{clock, wall_timer::Wake},
 };
 use bytes::Bytes;
@@ -136,9 +133,10 @@ impl PreparedPage {
             before: None,
             tags: Vec::new(),
             moment: store.moment(),
+            storable,
         };
         self.site.cache.uncacheable.forget(self.page.primary);
-        task.keep(storable, self.rendered.body.clone());
+        task.keep(self.rendered.body.clone());
     }
 }
 

@@ -134,9 +134,28 @@ pub(super) struct Around {
     next: Option<Millis>,
 }
 
+/// A rule, and when pages change by it.
+pub(super) struct RuleTimes {
+    pub rule: Rule,
+    around: RwLock<Option<Around>>,
+}
+
+impl RuleTimes {
+    fn next_after(&self, wall: Millis) -> Option<Millis> {
+        let known = *self.around.read();
+        let fits = |known: &Around| known.since <= wall && known.next.is_none_or(|next| wall < next);
+        if let Some(known) = known.filter(fits) {
+            return known.next;
+        }
+        let next = self.rule.when.next_after(wall);
+        *self.around.write() = Some(Around { since: wall, next });
+        next
+    }
+}
+
 /// A site's pages that change, and when.
 pub struct Schedule {
-    pub(super) rules: Vec<(Rule, RwLock<Option<Around>>)>,
+    pub(super) rules: Vec<RuleTimes>,
     /// Their paths, and of each the rule that it is of.
     paths: (PatternSet, Vec<usize>),
     pub(super) pages: RwLock<HashMap<Key, Arc<ScheduledPage>>>,
@@ -150,20 +169,9 @@ impl Schedule {
     pub fn new(rules: &[Rule]) -> Schedule {
         let paths = rules.iter().enumerate().flat_map(|(at, rule)| rule.paths.iter().map(move |path| (at, path)));
         let (owners, paths): (Vec<_>, Vec<_>) = paths.unzip();
-        let rules = rules.iter().map(|rule| (rule.clone(), RwLock::default())).collect();
+        let rules = rules.iter().map(|rule| RuleTimes { rule: rule.clone(), around: RwLock::default() }).collect();
         let paths = (PatternSet::new(paths), owners);
         Schedule { rules, paths, pages: RwLock::default(), plans: Mutex::default(), changed: AtomicU64::new(0) }
-    }
-
-    fn next_of((rule, around): &(Rule, RwLock<Option<Around>>), wall: Millis) -> Option<Millis> {
-        let known = *around.read();
-        let fits = |known: &Around| known.since <= wall && known.next.is_none_or(|next| wall < next);
-        if let Some(known) = known.filter(fits) {
-            return known.next;
-        }
-        let next = rule.when.next_after(wall);
-        *around.write() = Some(Around { since: wall, next });
-        next
     }
 
     /// When a page of this path changes next by the rules.
@@ -171,7 +179,7 @@ impl Schedule {
         let mut covering: Vec<_> =
             self.paths.0.matching(path.as_bytes()).into_iter().map(|at| self.paths.1[at]).collect();
         covering.dedup();
-        covering.into_iter().map(|at| &self.rules[at]).filter_map(|rule| Schedule::next_of(rule, wall)).min()
+        covering.into_iter().map(|at| &self.rules[at]).filter_map(|rule| rule.next_after(wall)).min()
     }
 
     pub(super) fn note_change(&self, at: Millis) {
@@ -213,9 +221,9 @@ impl Schedule {
             let longest = times.entry(at).or_insert(0);
             *longest = prepare.max(*longest);
         };
-        for rule in &self.rules {
-            if let Some(at) = Schedule::next_of(rule, wall) {
-                add(at, rule.0.prepare);
+        for one in &self.rules {
+            if let Some(at) = one.next_after(wall) {
+                add(at, one.rule.prepare);
             }
         }
         let mut announced = BTreeSet::new();

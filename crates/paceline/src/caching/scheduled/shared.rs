@@ -5,7 +5,6 @@
 use std::sync::{Arc, Weak};
 
 use ::cluster::{Position, SharedPage, Verdict};
-use bytes::Bytes;
 use cache::{
     record,
     store::Key,
@@ -19,7 +18,7 @@ use crate::{
     caching::{
         invalidation::target_of,
         now,
-        tier::{most, new_token, variant, TierLease, MAX_STEPS},
+        tier::{most, new_token, variant, OwnPage, TierLease, TierPage, MAX_STEPS},
         SiteCache, TierQuestion, TierSession, TierValue,
     },
     support::clock,
@@ -76,7 +75,12 @@ impl SiteCache {
             let question = TierQuestion { key, token: token.clone(), refused: refused.clone(), most };
             match session.look_and_wait(question) {
                 Some(TierValue::Found(value, time)) => {
-                    match self.take_prepared(&session, wanted, (primary, key), (&value, time + (now() - sent))) {
+                    match self.take_prepared(
+                        &session,
+                        wanted,
+                        primary,
+                        &TierPage { key, value: &value, time: time + (now() - sent) },
+                    ) {
                         Taken::Page(prepared) => return Preparer::Done(prepared),
                         Taken::Directory(directory) if key == primary => {
                             key = variant(&session, primary, &directory, wanted.request);
@@ -101,23 +105,23 @@ impl SiteCache {
         Preparer::This(None)
     }
 
-    /// Looks at what was found at `time`, the way back included.
+    /// Looks at what was found.
     fn take_prepared(
         self: &Arc<Self>,
         session: &Arc<dyn TierSession>,
         wanted: &Preparation,
-        (primary, key): (Key, Key),
-        (value, time): (&Bytes, Millis),
+        primary: Key,
+        found: &TierPage,
     ) -> Taken {
-        let Some(shared) = SharedPage::from_bytes(value) else { return Taken::Refused };
-        if let Some(Entry::Directory(directory)) = record::decode(key, shared.record, false) {
+        let Some(shared) = SharedPage::from_bytes(found.value) else { return Taken::Refused };
+        if let Some(Entry::Directory(directory)) = record::decode(found.key, shared.record, false) {
             return Taken::Directory(directory);
         }
         let Some((record, [])) = PageRecord::decode(shared.record) else { return Taken::Refused };
         let page = wanted.page;
         let is_wanted = record.at == wanted.at && *record.url == *page.url && record.by_proxies == page.by_proxies;
         // Somebody may have changed something since the application was asked for it.
-        let age = time.saturating_sub(shared.granted / 1000);
+        let age = found.time.saturating_sub(shared.granted / 1000);
         let is_recent = age <= clock::unix_millis().saturating_sub(wanted.due) + CLOCKS_DIFFER;
         if !is_wanted || !is_recent {
             return Taken::Refused;
@@ -127,7 +131,7 @@ impl SiteCache {
             return Taken::Refused;
         };
         // It answers this request, by what it varies by itself.
-        if session.keys().variant(primary, &prepared.storable.nominated, wanted.request) != key {
+        if session.keys().variant(primary, &prepared.storable.nominated, wanted.request) != found.key {
             return Taken::Refused;
         }
         let (verdict, moment) = session.judge(&shared.since, &page.url, &prepared.tags);
@@ -155,7 +159,7 @@ impl PreparationLease {
         let nominated = &prepared.storable.nominated;
         let key = lease.key_of(nominated, &prepared.request);
         let directory = Directory::with(None, prepared.page.url.clone(), nominated.clone());
-        lease.bring((key, &record), directory, now(), (0, left));
+        lease.bring(OwnPage { key, record: &record, directory, age: 0, remaining: left }, now());
     }
 
     /// The page can't be prepared here, so perhaps nowhere: each front sees for itself, and waits for nobody.

@@ -2,7 +2,7 @@
 
 use super::{schedule::MAX_PAGES, *};
 use crate::{
-    caching::{exchanged, partition::ForAll, Lookup, Purge},
+    caching::{exchanged, kin::Kin, partition::ForAll, Lookup, Purge},
     exchange::{identity::User, Connection, Exchange},
 };
 use ::scheduled::rule::Rule;
@@ -38,11 +38,17 @@ fn prepare(site: &Arc<SiteCache>, url: &str, at: Millis, fields: &[(&str, &'stat
     Ok(())
 }
 
-fn request(path: &str, fields: &[(&str, &'static str)]) -> (request::Parts, Exchange) {
+/// A request as it comes to the cache.
+struct Asked {
+    head: request::Parts,
+    exchange: Exchange,
+}
+
+fn request(path: &str, fields: &[(&str, &'static str)]) -> Asked {
     let (mut head, ()) = Request::builder().uri(path).header("host", "shop.test").body(()).unwrap().into_parts();
     head.headers.extend(headers(fields));
     let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
-    (head, Exchange::begin(Arc::new(connection), None, None, None))
+    Asked { head, exchange: Exchange::begin(Arc::new(connection), None, None, None) }
 }
 
 /// The page that a request gets; None: the application is asked.
@@ -50,23 +56,20 @@ pub(super) fn given(site: &Arc<SiteCache>, path: &str) -> Option<Response<Respon
     given_to(site, &request(path, &[]))
 }
 
-fn given_to(site: &Arc<SiteCache>, (head, exchange): &(request::Parts, Exchange)) -> Option<Response<ResponseBody>> {
-    match site.look(head, false, exchange) {
+fn given_to(site: &Arc<SiteCache>, asked: &Asked) -> Option<Response<ResponseBody>> {
+    match site.look(&asked.head, false, &asked.exchange) {
         Lookup::Hit(response) => Some(response),
         _ => None,
     }
 }
 
 /// The application answers a request so.
-fn answer(
-    site: &Arc<SiteCache>,
-    (head, exchange): &(request::Parts, Exchange),
-    fields: &[(&str, &'static str)],
-) -> Holds {
+fn answer(site: &Arc<SiteCache>, asked: &Asked, fields: &[(&str, &'static str)]) -> Holds {
+    let Asked { head, exchange } = asked;
     let Lookup::Fetch(wanted) = site.look(head, false, exchange) else { panic!("it is not asked") };
     let (mut parts, ()) = Response::new(()).into_parts();
     parts.headers = headers(fields);
-    site.told_of_changes(&wanted, head, &mut parts, (exchanged(now()), clock::unix_millis()))
+    site.told_of_changes(&wanted, head, &mut parts, exchanged(now()), clock::unix_millis())
 }
 
 fn alice() -> User {
@@ -83,8 +86,8 @@ fn a_page_of_somebody_who_has_signed_in_is_not_prepared() {
     let known = |fields: &[(&str, &'static str)], proxied: bool, user: Option<User>| {
         let site = site("2036-01-01 00:00 UTC");
         let mut asked = request("/sales/1", fields);
-        asked.1.requester.user = user;
-        asked.1.client.proxied = proxied;
+        asked.exchange.requester.user = user;
+        asked.exchange.client.proxied = proxied;
         let holds = answer(&site, &asked, &[FRESH]);
         assert_ne!(holds.until, Millis::MAX, "it changes for everybody");
         let known = site.schedule.pages.read().len();
@@ -126,7 +129,8 @@ fn a_slow_answer_does_not_take_the_place_of_what_was_prepared() {
         let content = Content::Whole("old".into());
         let slow = Arc::new(Stored::new(page.url.clone(), StatusCode::OK, storable, content, &[]));
         let moment = site.cache.store.moment();
-        assert_eq!(site.place((page.primary, false), None, &HeaderMap::new(), slow, moment).1, stored);
+        let kin = Kin::shared(page.url.clone(), page.primary, None);
+        assert_eq!(site.place(&kin, &HeaderMap::new(), slow, moment).1, stored);
         assert!(given(&site, "/sales/1").is_some(), "one of them answers");
     }
 }
@@ -208,16 +212,16 @@ fn what_depends_on_who_asks_is_not_prepared() {
 fn a_page_that_is_asked_for_behind_a_proxy_is_known_by_what_it_says() {
     let site = site("2036-01-01 00:00 UTC");
     let mut asked = request("/sales/1", &[("x-forwarded-for", "192.0.2.1"), ("x-forwarded-port", "443")]);
-    asked.1.client.proxied = true;
+    asked.exchange.client.proxied = true;
     answer(&site, &asked, &[FRESH]);
     let seen = site.schedule.pages.read().values().next().cloned().unwrap();
     assert_eq!(seen.samples(), [headers(&[("x-forwarded-port", "443")])]);
     let again = site.restore(&seen.url, &seen.by_proxies, HeaderMap::new(), None);
     assert!(Arc::ptr_eq(&seen, &again));
     site.meet_plain_paths();
-    asked.0.uri = "/".parse().unwrap();
+    asked.head.uri = "/".parse().unwrap();
     let keys: Vec<Key> = site.schedule.pages.read().values().map(|page| page.primary).collect();
-    let Lookup::Fetch(wanted) = site.look(&asked.0, false, &asked.1) else { panic!("it is not asked") };
+    let Lookup::Fetch(wanted) = site.look(&asked.head, false, &asked.exchange) else { panic!("it is not asked") };
     assert!(keys.contains(&wanted.primary), "the page of a rule without a star");
 }
 
@@ -272,13 +276,13 @@ fn the_time_of_a_rule_stays_where_the_application_says_another() {
 #[test]
 fn what_was_asked_for_before_the_clock_was_set_over_a_time_does_not_hold_after_it() {
     let site = site("2036-01-01 00:00 UTC");
-    let (head, exchange) = request("/sales/1", &[]);
+    let Asked { head, exchange } = request("/sales/1", &[]);
     let Lookup::Fetch(wanted) = site.look(&head, false, &exchange) else { panic!("it is not asked") };
     let at = site.schedule.times(clock::unix_millis()).into_keys().next().unwrap();
     let times = ExchangeTimes { date: at + 5, ..exchanged(now()) };
     let until = |wall| {
         let (mut parts, ()) = Response::new(()).into_parts();
-        site.told_of_changes(&wanted, &head, &mut parts, (times, wall)).until
+        site.told_of_changes(&wanted, &head, &mut parts, times, wall).until
     };
     assert_eq!((until(at - 300_000), until(at + 5)), (at, Millis::MAX));
 }
@@ -381,7 +385,8 @@ fn store(site: &Arc<SiteCache>, path: &str, holds: Holds) {
     storable.freshness.holds = holds;
     let stored = Arc::new(Stored::new(page.url.clone(), StatusCode::OK, storable, Content::Whole("old".into()), &[]));
     let moment = site.cache.store.moment();
-    assert_eq!(site.place((page.primary, false), None, &HeaderMap::new(), stored, moment).1, Ok(()));
+    let kin = Kin::shared(page.url.clone(), page.primary, None);
+    assert_eq!(site.place(&kin, &HeaderMap::new(), stored, moment).1, Ok(()));
 }
 
 #[test]

@@ -28,7 +28,8 @@ const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect")
 pub async fn send_file(
     request_head: &request::Parts,
     app_response: Response<()>,
-    (files, path): (&SiteFiles, &Path),
+    files: &SiteFiles,
+    path: &Path,
 ) -> io::Result<Response<FileBody>> {
     let mut head = app_response;
     let (method, status) = (&request_head.method, head.status());

@@ -190,15 +190,15 @@ impl Gate {
         let credentials = Credentials::of(&head.headers);
         let has_own = matches!(credentials, Credentials::Other);
         let checked = self.checked(&way, credentials, head, exchange, now).await;
-        let failed = match checked.and_then(|proof| proof.map(with_visible_names).transpose()) {
+        let proof = match checked.and_then(|proof| proof.map(with_visible_names).transpose()) {
             Ok(Some(proof)) => {
                 let session = self.session(&way, proof, id.as_ref(), head, exchange, now).await?;
                 return self.admit(areas, &way, head, exchange, User::new(session, number));
             }
-            Ok(None) => (Failed::Nothing, None),
+            Ok(None) => FailedProof { how: Failed::Nothing, note: None },
             Err(fault) => failure(fault)?,
         };
-        self.unproved(first, &way, failed, has_own, head, exchange).await
+        self.unproved(first, &way, proof, has_own, head, exchange).await
     }
 
     fn admit(
@@ -318,7 +318,7 @@ impl Gate {
         &self,
         area: &Area,
         way: &Way,
-        (failed, note): (Failed, Option<(&'static str, String)>),
+        FailedProof { how: failed, note }: FailedProof,
         has_own: bool,
         head: &mut Parts,
         exchange: &mut Exchange,
@@ -430,12 +430,19 @@ fn is_confidential(exchange: &Exchange) -> bool {
     exchange.client.https || exchange.client.address.is_none_or(|address| address.is_loopback())
 }
 
-/// What goes on after a fault, with the words for the log. Err: it is answered.
-#[allow(clippy::type_complexity)]
-fn failure(fault: Fault) -> Result<(Failed, Option<(&'static str, String)>), GateAnswer> {
+/// What was tried to prove who has sent a request, with the words for the log.
+struct FailedProof {
+    how: Failed,
+    note: Option<(&'static str, String)>,
+}
+
+/// What goes on after a fault. Err: it is answered.
+fn failure(fault: Fault) -> Result<FailedProof, GateAnswer> {
     match fault {
-        Fault::Denied { kind: kind @ ("password" | "plain-http"), text } => Ok((Failed::Password, Some((kind, text)))),
-        Fault::Denied { kind, text } => Ok((Failed::Ticket, Some((kind, text)))),
+        Fault::Denied { kind, text } => {
+            let how = if matches!(kind, "password" | "plain-http") { Failed::Password } else { Failed::Ticket };
+            Ok(FailedProof { how, note: Some((kind, text)) })
+        }
         Fault::Continues(reply) => {
             Err(GateAnswer::new(StatusCode::UNAUTHORIZED, "You have to sign in to see this page.")
                 .with(header::WWW_AUTHENTICATE, &negotiate::challenge(&reply)))

@@ -21,7 +21,8 @@ pub async fn answer(
     site: &Arc<Site>,
     cache: &Arc<SiteCache>,
     head: &Parts,
-    (body, mut looked): (Option<Arriving>, Lookup),
+    body: Option<Arriving>,
+    mut looked: Lookup,
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
     if let Lookup::DiskLookup(absent) = &looked {
@@ -66,7 +67,7 @@ pub async fn answer(
     }
     let began = cache.begin();
     let response = origin::ask(site, head, body, exchange).await;
-    cache.passed(wanted, head, response, (began, &*exchange)).await
+    cache.passed(wanted, head, response, began.answered(exchange)).await
 }
 
 /// How the cache asks for what many want: without a body, and to the end.

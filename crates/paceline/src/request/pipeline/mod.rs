@@ -367,7 +367,7 @@ async fn page(
         return Err(response);
     };
     let lookup = ahead.lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
-    let mut response = cached::answer(site, cache, head, (body, lookup), exchange).await;
+    let mut response = cached::answer(site, cache, head, body, lookup, exchange).await;
     exchange.log.cache = Some(cache.tell(head.uri.path(), &mut response));
     Ok(response)
 }

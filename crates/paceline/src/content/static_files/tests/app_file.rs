@@ -7,7 +7,7 @@ use super::{
 
 async fn send(public: &Public, asked: Parts, response: http::response::Builder) -> Answer {
     let head = response.body(()).unwrap();
-    let response = send_file(&asked, head, (&files(), &public.path("a.txt"))).await.unwrap();
+    let response = send_file(&asked, head, &files(), &public.path("a.txt")).await.unwrap();
     Answer::read(response).await.unwrap()
 }
 

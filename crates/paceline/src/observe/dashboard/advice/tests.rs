@@ -9,11 +9,14 @@ use super::*;
 const EVIL: &str = "<img src=x onerror=alert(1)>";
 const ROOT: &str = "/srv/shop";
 
-fn candidate(sentence: &str, fix: (&str, &str, Value), trial: Value) -> Value {
-    let (file, line, edit) = fix;
+fn fix(file: &str, line: &str, edit: Value) -> Value {
+    json!({ "file": file, "line": line, "edit": edit })
+}
+
+fn candidate(sentence: &str, fix: Value, trial: Value) -> Value {
     json!({
         "kind": "cold_connections", "routes": ["GET /provision"], "sentence": sentence, "short": "31 repeated queries",
-        "at": "app/prices.rb:12", "fix": { "file": file, "line": line, "edit": edit }, "trial": trial,
+        "at": "app/prices.rb:12", "fix": fix, "trial": trial,
         "measure": "wall",
         "ceiling_us": 1.0, "subject": "",
     })
@@ -38,7 +41,7 @@ fn verdict(candidate: Value, gains: Value, standing: Value, bytes: Value) -> Val
 /// Advice that `apply` writes.
 fn provision() -> Value {
     let edit = json!({ "kind": "insert", "lines": [], "place": "end", "gem": true });
-    let fix = ("config/initializers/paceline.rb", "Paceline::HTTP.install!", edit);
+    let fix = fix("config/initializers/paceline.rb", "Paceline::HTTP.install!", edit);
     let gains = json!([
         gain("GET /provision", 1_120_000.0, 1_836_000.0, 1_060_000.0, 1_180_000.0, "measured"),
         gain("GET /suppliers/*", 70_000.0, 190_000.0, 52_000.0, 88_000.0, "measured"),
@@ -50,7 +53,7 @@ fn provision() -> Value {
 /// Advice that only its author can follow.
 fn beers() -> Value {
     let edit = json!({ "kind": "shown", "why": "it is your code" });
-    let fix = ("", "Beer.includes(:brewery)", edit);
+    let fix = fix("", "Beer.includes(:brewery)", edit);
     let candidate = candidate("the same query 31 times", fix, json!({ "kind": "what_if", "trial": [] }));
     let gains = json!([gain("GET /beers", 41_000.0, 60_000.0, 38_000.0, 44_000.0, "at_most")]);
     verdict(candidate, gains, json!({ "state": "worth" }), json!({ "state": "same" }))
@@ -59,7 +62,7 @@ fn beers() -> Value {
 /// An index that can't be tried.
 fn orders() -> Value {
     let edit = json!({ "kind": "migration", "table": "orders", "columns": ["customer"], "concurrently": true });
-    let fix = ("db/migrate", "add_index :orders, :customer, algorithm: :concurrently", edit);
+    let fix = fix("db/migrate", "add_index :orders, :customer, algorithm: :concurrently", edit);
     let candidate = candidate("PostgreSQL reads all rows", fix, json!({ "kind": "what_if", "trial": [] }));
     let gains = json!([gain("GET /orders", 41_000.0, 60_000.0, 38_000.0, 44_000.0, "at_most")]);
     verdict(candidate, gains, json!({ "state": "worth" }), json!({ "state": "same" }))
@@ -79,7 +82,7 @@ fn prices(text: &str) -> Value {
     let gains =
         json!([gain(text, 9.0, 14.0, 8.0, 10.0, "measured"), gain("GET /b", -9.0, 14.0, -10.0, -8.0, "measured")]);
     let bytes = json!({ "state": "differ", "request": text, "difference": difference });
-    verdict(candidate(text, (text, text, edit), patch()), gains, json!({ "state": "changes" }), bytes)
+    verdict(candidate(text, fix(text, text, edit), patch()), gains, json!({ "state": "changes" }), bytes)
 }
 
 fn report(advice: Vec<Value>, others: Vec<Value>, sample: Value) -> Value {
@@ -185,7 +188,7 @@ fn a_bar_is_as_long_as_the_time() {
     );
     let computed = json!({ "kind": "computed", "gain_us": 1.0, "why": "answered from the page cache" });
     let unknown = verdict(
-        candidate("x", ("", "y", json!({ "kind": "shown", "why": "z" })), computed),
+        candidate("x", fix("", "y", json!({ "kind": "shown", "why": "z" })), computed),
         json!([gain("", 5.0, 0.0, 0.0, 0.0, "computed")]),
         json!({ "state": "worth" }),
         json!({ "state": "not_compared" }),

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     comparison::End,
     conversation::{converse, Answer, Conversation, Request},
+    expectations::RequestLine,
     origin::{Limits, Origin},
     queue::{Accompanied, Again, Class, Lease, Offer, OutcomeSlot, WorkerId},
     suspects::{Evidence, Fingerprint},
@@ -133,7 +134,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
 
     /// Waits for a worker thread, gives it the request and waits for its answer.
     pub async fn ask(&mut self, exchange: &mut Exchange) -> Result<Answer, Failure> {
-        let request = (self.head.method.as_str(), self.head.uri.path());
+        let request = RequestLine { method: self.head.method.as_str(), path: self.head.uri.path() };
         let class = match exchange.requester.crawler() {
             Some(crawler) => Class::Crawler { is_patient: crawler.is_patient },
             None => Class::Visitor,

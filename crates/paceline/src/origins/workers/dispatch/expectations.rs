@@ -21,6 +21,19 @@ const LONG: Micros = 50_000;
 /// Long is what takes so many times as long as the usual request.
 const TIMES_USUAL: Micros = 8;
 
+/// What of a request tells how long it will take.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLine<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+}
+
+impl<'a> RequestLine<'a> {
+    pub const fn get(path: &'a str) -> RequestLine<'a> {
+        RequestLine { method: "GET", path }
+    }
+}
+
 /// A method with the shape of a path: `GET /orders/17` and `GET /orders/18` are one route.
 pub type Route = u64;
 
@@ -90,7 +103,7 @@ impl Expectations {
     }
 
     /// The route, which from now on has a name.
-    pub fn know(&mut self, method: &str, path: &str) -> Route {
+    pub fn know(&mut self, RequestLine { method, path }: RequestLine) -> Route {
         let route = self.route(method, path);
         if !self.young.contains_key(&route) && self.find(route).is_none() {
             self.learn(route, label(method, path).into());
@@ -223,7 +236,7 @@ mod tests {
             ("PUT", "/orders/17/lines/7f9c2ba4", "PUT /orders/*/lines/*"),
             ("GET", "/a/b/c/d/e/f/g/h", "GET /a/b/c/d/e/f/…"),
         ] {
-            let route = expectations.know(method, path);
+            let route = expectations.know(RequestLine { method, path });
             assert_eq!(expectations.label(route).as_deref(), Some(name));
             expectations.begin(route, 5);
             assert_eq!(expectations.label(route).as_deref(), Some(name));
@@ -236,7 +249,7 @@ mod tests {
     fn the_slowest_routes_come_first() {
         let mut expectations = Expectations::default();
         for (path, time) in [("/page", 5_000), ("/report", 900_000), ("/search", 90_000)] {
-            let route = expectations.know("GET", path);
+            let route = expectations.know(RequestLine::get(path));
             serve(&mut expectations, route, 50, time);
         }
         serve(&mut expectations, 1, 50, 2_000_000);

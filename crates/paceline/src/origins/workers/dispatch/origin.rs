@@ -4,6 +4,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use super::{
+    expectations::RequestLine,
     queue::{Again, Class, Lease, Offer, Refused, WorkerId},
     suspects::Suspects,
 };
@@ -39,12 +40,12 @@ pub trait Origin {
     fn limits(&self) -> Limits;
     /// What its workers died with.
     fn suspects(&self) -> &Suspects;
-    /// A worker thread for a request of this method and path, in its turn. `again`: of a request whose worker has died.
+    /// A worker thread for this request, in its turn. `again`: of a request whose worker has died.
     /// `offer`: it may be posted behind others.
     fn lease(
         &self,
         class: Class,
-        request: (&str, &str),
+        request: RequestLine<'_>,
         again: Option<Again>,
         offer: Option<Offer>,
     ) -> impl Future<Output = Result<Lease, Unavailable>> + Send;

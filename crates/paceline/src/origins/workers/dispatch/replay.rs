@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 
 use super::{
     conversation::{self, converse, Answer, Conversation},
+    expectations::RequestLine,
     queue::Queue,
 };
 use crate::{
@@ -84,8 +85,8 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         early_hints: false,
     };
     let frame = Bytes::from(env::request_frame(&head, &facts, &RequestBody::Memory(Bytes::new())));
-    let lease =
-        queue.checkout(("GET", head.uri.path()), asked.patience, None, None).await.map_err(|_| NoAnswer::TimedOut)?;
+    let request = RequestLine::get(head.uri.path());
+    let lease = queue.checkout(request, asked.patience, None, None).await.map_err(|_| NoAnswer::TimedOut)?;
     let request = conversation::Request {
         number: facts.number,
         frame,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{lease::QueuePlace, pipe::Offer, Again, Class, Lease, Queue, Refused, Waiter};
+use super::{lease::QueuePlace, pipe::Offer, Again, Class, Lease, Queue, Refused, RequestLine, Waiter};
 
 /// How a request enters the queue.
 pub(super) enum Entry {
@@ -13,12 +13,12 @@ pub(super) enum Entry {
 }
 
 impl Queue {
-    /// Waits for a worker thread for a request of `method` and `path`. A request that was handed over before, and whose
+    /// Waits for a worker thread for this request. One that was handed over before, and whose
     /// worker died, comes `again`: it goes to the head, and takes none of the channels that worker left behind. One
     /// that is offered may be posted behind another one. Dropping the future leaves the queue.
     pub async fn checkout(
         self: &Arc<Self>,
-        request: (&str, &str),
+        request: RequestLine<'_>,
         patience: Duration,
         again: Option<Again>,
         offer: Option<Offer>,
@@ -30,7 +30,7 @@ impl Queue {
     pub async fn checkout_as(
         self: &Arc<Self>,
         class: Class,
-        request: (&str, &str),
+        request: RequestLine<'_>,
         patience: Duration,
         again: Option<Again>,
         offer: Option<Offer>,
@@ -47,14 +47,14 @@ impl Queue {
 
     fn join_line(
         self: &Arc<Self>,
-        (method, path): (&str, &str),
+        request: RequestLine<'_>,
         again: Option<Again>,
         offer: Option<Offer>,
     ) -> Result<Entry, Refused> {
         let now = self.now();
         let mut inner = self.lock();
         inner.rest.visitor_comes(now);
-        let route = inner.expectations.know(method, path);
+        let route = inner.expectations.know(request);
         let expected = inner.expectations.expected(route, now);
         let free = inner.line.is_free(expected.long);
         let offer = offer.filter(|_| again.is_none());

@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::oneshot, time::sleep};
 
 use super::{
-    checkout::Entry, lease::QueuePlace, Again, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter,
+    checkout::Entry, lease::QueuePlace, Again, ExpectedTime, Inner, Lease, Member, Queue, Refused, RequestLine, Route,
+    Waiter,
 };
 use crate::support::clock::Micros;
 
@@ -84,15 +85,15 @@ impl Queue {
 
     pub(super) fn join_crawlers(
         self: &Arc<Self>,
-        (method, path): (&str, &str),
+        request: RequestLine<'_>,
         is_patient: bool,
     ) -> Result<Entry, Refused> {
         let now = self.now();
         let mut inner = self.lock();
-        let route = inner.expectations.know(method, path);
+        let route = inner.expectations.know(request);
         let expected = inner.expectations.expected(route, now);
         if inner.line.last_len() == 0 {
-            if let Some(lease) = self.crawlers_channel(&mut inner, (route, expected), now, now) {
+            if let Some(lease) = self.crawlers_channel(&mut inner, route, expected, now, now) {
                 return Ok(Entry::Leased(Box::new(lease)));
             }
         }
@@ -113,7 +114,7 @@ impl Queue {
             if waiter.give.is_closed() {
                 continue;
             }
-            let Some(lease) = self.crawlers_channel(inner, (waiter.route, waiter.expected), waiter.since, now) else {
+            let Some(lease) = self.crawlers_channel(inner, waiter.route, waiter.expected, waiter.since, now) else {
                 inner.line.put_back(place, waiter);
                 return self.wake_after_rest(inner, now);
             };
@@ -132,7 +133,8 @@ impl Queue {
     fn crawlers_channel(
         self: &Arc<Self>,
         inner: &mut Inner,
-        (route, expected): (Route, ExpectedTime),
+        route: Route,
+        expected: ExpectedTime,
         since: Micros,
         now: Micros,
     ) -> Option<Lease> {

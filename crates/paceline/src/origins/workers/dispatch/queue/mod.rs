@@ -41,7 +41,7 @@ use self::{
     pipe::{post, Pipe, QUICK},
     share::Share,
 };
-use super::expectations::{Expectations, ExpectedTime, Route};
+use super::expectations::{Expectations, ExpectedTime, RequestLine, Route};
 use crate::{
     origins::workers::protocol::{channel::Channel, hang_up::HangUp},
     support::clock::Micros,

@@ -9,8 +9,8 @@ use std::{
 };
 use unix_user::RunAs;
 
-pub(super) const PAGE: (&str, &str) = ("GET", "/page");
-pub(super) const REPORT: (&str, &str) = ("GET", "/report");
+pub(super) const PAGE: RequestLine = RequestLine::get("/page");
+pub(super) const REPORT: RequestLine = RequestLine::get("/report");
 const AGAIN: Again = Again { worker: 1, alone: false };
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
@@ -380,7 +380,7 @@ fn an_old_request_holds_nobody_back() {
         let came = Instant::now();
         let mut leases = Vec::new();
         for path in ["/a", "/b", "/c"] {
-            leases.push(queue.checkout(("GET", path), LONG, None, None).await.unwrap());
+            leases.push(queue.checkout(RequestLine::get(path), LONG, None, None).await.unwrap());
         }
         let waited = came.elapsed().as_micros() as Micros;
         assert!((2 * YOUNG..2 * YOUNG + 50_000).contains(&waited), "{waited}");

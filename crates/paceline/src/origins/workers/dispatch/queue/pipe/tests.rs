@@ -19,9 +19,9 @@ use unix_user::RunAs;
 
 use super::{super::*, Offer, WAKE};
 
-const PAGE: (&str, &str) = ("GET", "/page");
-const QUICK: (&str, &str) = ("GET", "/quick");
-const REPORT: (&str, &str) = ("GET", "/report");
+const PAGE: RequestLine = RequestLine::get("/page");
+const QUICK: RequestLine = RequestLine::get("/quick");
+const REPORT: RequestLine = RequestLine::get("/report");
 const LONG: Duration = Duration::from_secs(60);
 /// Offsets in a mailbox, and the state of a request (docs/worker-protocol.md).
 const WRITTEN: u64 = 64;
@@ -92,11 +92,7 @@ async fn waits<F: Future>(future: &mut Pin<Box<F>>) -> bool {
 }
 
 /// A request that may be posted.
-fn ask<'a>(
-    queue: &'a Arc<Queue>,
-    number: u64,
-    request: (&'a str, &'a str),
-) -> Pin<Box<impl Future<Output = Lease> + 'a>> {
+fn ask<'a>(queue: &'a Arc<Queue>, number: u64, request: RequestLine<'a>) -> Pin<Box<impl Future<Output = Lease> + 'a>> {
     let offer = Offer::new(number, &Bytes::from_static(b"frame"));
     Box::pin(async move { queue.checkout(request, LONG, None, offer).await.unwrap() })
 }

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::origins::workers::dispatch::queue::{Class, Depth};
+use crate::origins::workers::dispatch::queue::{Class, Depth, RequestLine};
 use unix_user::RunAs;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ impl Bench {
     }
 
     async fn lease(&self) -> Lease {
-        self.queue.checkout(("GET", "/events"), LONG, None, None).await.unwrap()
+        self.queue.checkout(RequestLine::get("/events"), LONG, None, None).await.unwrap()
     }
 
     async fn stream(&self) -> Lease {
@@ -206,7 +206,8 @@ fn a_stream_of_a_crawler_keeps_its_place() {
         let mut bench = Bench::new(2, 5);
         for hijacks in [false, true] {
             let crawler = Class::Crawler { is_patient: false };
-            let mut lease = bench.queue.checkout_as(crawler, ("GET", "/events"), LONG, None, None).await.unwrap();
+            let mut lease =
+                bench.queue.checkout_as(crawler, RequestLine::get("/events"), LONG, None, None).await.unwrap();
             let taken = if hijacks {
                 Err(lease.take().0)
             } else {
