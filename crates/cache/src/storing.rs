@@ -84,8 +84,7 @@ pub fn storable(
     let nominated = VaryNames::of(&response.headers).ok_or(Reason::VaryStar)?;
     // What may differ from user to user is not kept on a guess.
     let personal = request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE);
-    // Who writes a template has told apart what is everybody's. A cookie is not, and would be given to all.
-    if response.headers.contains_key(header::SET_COOKIE) && targeted::asks_for_esi(&response.headers) {
+    if targeted::gives_all_a_cookie(&response.headers) {
         return Err(Reason::SetCookie);
     }
     let explicit = told.public || told.max_age.or_zero().is_some() || told.s_maxage.or_zero().is_some() || {

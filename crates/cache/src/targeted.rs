@@ -2,7 +2,7 @@
 //! Cache-Control. It never mixes them: one field alone decides, and with it Expires is not looked at unless it is
 //! Cache-Control.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{header, HeaderMap, HeaderName, HeaderValue};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use crate::{
@@ -124,6 +124,12 @@ pub fn consume(headers: &mut HeaderMap) {
     if asks {
         headers.insert(SURROGATE_CONTROL, ASKS_FOR_ESI);
     }
+}
+
+/// Whether it is a template that sets a cookie. Who writes a template has told apart what is everybody's: a cookie is not,
+/// and would be given to all.
+pub fn gives_all_a_cookie(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::SET_COOKIE) && asks_for_esi(headers)
 }
 
 /// Whether the response is a template that ESI makes the page of, another for each request.

@@ -59,7 +59,7 @@ pub fn freshened(
     if policy.directives.private == crate::directives::FieldScope::Everything {
         return Err(Reason::Private);
     }
-    if headers.contains_key(header::SET_COOKIE) && targeted::asks_for_esi(&headers) {
+    if targeted::gives_all_a_cookie(&headers) {
         return Err(Reason::SetCookie);
     }
     let nominated = VaryNames::of(&told).ok_or(Reason::VaryStar)?;

@@ -168,13 +168,6 @@ pub enum ProxyProtocol {
     Required,
 }
 
-/// How a site puts pages together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EsiConfig {
-    /// Other sites of this server that its pages may include, by their hosts, in small letters.
-    pub hosts: Vec<String>,
-}
-
 /// Files of a certificate chain and its private key, PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CertificatePair {
@@ -410,7 +403,7 @@ pub struct SiteConfig {
     /// The automatic page cache. None: there is none.
     pub auto_cache: Option<crate::caching::auto::Policy>,
     /// How pages are put together from fragments. None: they are not.
-    pub esi: Option<EsiConfig>,
+    pub esi: Option<parts::esi::EsiConfig>,
     /// What its processes may call through the front. None: nothing.
     pub egress: Option<egress::Policy>,
     /// How often one address may ask for what.

@@ -3,8 +3,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use http::HeaderValue;
-
 use crate::{
     apps::app::App,
     caching::{auto::AutoCache, SiteCache},
@@ -47,15 +45,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// What requests to those who may answer with ESI say (Surrogate-Capability).
-    pub fn surrogate_capability(&self) -> Option<HeaderValue> {
-        self.cache.as_ref()?;
-        Some(match &self.config.esi {
-            Some(_) => HeaderValue::from_static(esi::SURROGATE_CAPABILITY),
-            None => HeaderValue::from_static("paceline=\"Surrogate/1.0\""),
-        })
-    }
-
     pub fn new(
         config: SiteConfig,
         folder: Option<Folder>,

@@ -6,7 +6,6 @@ use crate::config::{
     option::{Opt, Preset::Unset, Scope::Site},
     option_checks::exact_host,
     value::Kind,
-    EsiConfig,
 };
 
 #[rustfmt::skip]
@@ -19,6 +18,13 @@ pub static OPTIONS: &[Opt] = &[
         .preset(Unset("none")).flag("esi-hosts")
         .risk("Anyone who can write an include into a page (for example in a comment that is not escaped) can show what these sites answer without a login."),
 ];
+
+/// How a site puts pages together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EsiConfig {
+    /// Other sites of this server that its pages may include, by their hosts, in small letters.
+    pub hosts: Vec<String>,
+}
 
 /// None: pages are not put together.
 pub fn settings(view: &View) -> Option<EsiConfig> {

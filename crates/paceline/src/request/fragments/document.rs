@@ -14,7 +14,7 @@ use bytes::Bytes;
 use esi::{Action, Assembler, FetchId, Limits, Parser, Piece};
 use tokio::task::JoinHandle;
 
-use super::{asks, coded::DecodedTemplate, place::Place, FragmentResponse, Page};
+use super::{are_asked_for, coded::DecodedTemplate, place::Place, FragmentResponse, Page};
 use crate::content::body::ResponseBody;
 
 /// Bytes that are held back before only what is waited for is read on: of a page, and of a fragment that nobody waits
@@ -272,7 +272,7 @@ impl Fetch {
         let Ok(body) = DecodedTemplate::of(&parts.headers, body).map(Box::new) else {
             return FragmentResult::Failed("came in a Content-Encoding that was not asked for".into());
         };
-        if asks(&mut parts.headers) && self.place.site.config.esi.is_some() {
+        if are_asked_for(&self.place.site, &mut parts.headers) {
             return FragmentResult::Template(body);
         }
         self.stage = Stage::Arriving(body);

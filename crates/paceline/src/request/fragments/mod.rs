@@ -53,9 +53,18 @@ pub struct FragmentResponse {
 pub type Ask =
     Arc<dyn Fn(Arc<Site>, Parts, Exchange) -> Pin<Box<dyn Future<Output = FragmentResponse> + Send>> + Send + Sync>;
 
-/// Takes the mark of a template out of the response; whether it was there.
-pub fn asks(headers: &mut HeaderMap) -> bool {
-    headers.remove(SURROGATE_CONTROL).is_some()
+/// What requests to those who may answer with a template say (Surrogate-Capability).
+pub fn capability(site: &Site) -> Option<HeaderValue> {
+    site.cache.as_ref()?;
+    Some(match &site.config.esi {
+        Some(_) => HeaderValue::from_static(esi::SURROGATE_CAPABILITY),
+        None => HeaderValue::from_static("paceline=\"Surrogate/1.0\""),
+    })
+}
+
+/// Takes the mark of a template out of the response. Whether it is one, of which the site makes pages.
+pub fn are_asked_for(site: &Site, headers: &mut HeaderMap) -> bool {
+    headers.remove(SURROGATE_CONTROL).is_some() && site.config.esi.is_some()
 }
 
 /// What all documents of a page share.

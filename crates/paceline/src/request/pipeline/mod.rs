@@ -118,7 +118,7 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
         exchange.upstream.token = upstream.take_token(&mut received.head.headers);
     }
-    if let Some(capability) = site.as_deref().and_then(Site::surrogate_capability) {
+    if let Some(capability) = site.as_deref().and_then(fragments::capability) {
         received.head.headers.append(SURROGATE_CAPABILITY, capability);
     }
 
@@ -282,7 +282,7 @@ async fn answer(
         static_file(site, head, exchange).await?;
     }
     let mut page = page(site, head, Some(body), ahead, exchange).await?;
-    if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
+    if fragments::are_asked_for(site, page.headers_mut()) {
         // On the heap, so that other pages have no room for it.
         return Ok(Box::pin(fragments::answer(front, site, head, exchange, page, include(front))).await);
     }

@@ -13,7 +13,7 @@ use crate::{
     apps::{app::App, generation::NotForked, startable_app::StartableApp},
     caching::scheduled::RenderedPage,
     origins::shadow::{Shadow, ShadowError, ShadowSocket},
-    request::{forwarded::SURROGATE_CAPABILITY, route::Site},
+    request::{forwarded::SURROGATE_CAPABILITY, fragments, route::Site},
 };
 
 /// After the whole second, so that no rounding in between makes it the moment before.
@@ -75,7 +75,7 @@ pub enum Rendered {
 /// The fields of a request, as the application gets them from this site: it may leave fragments to the server.
 pub fn offering(site: &Site, sample: &HeaderMap) -> HeaderMap {
     let mut headers = sample.clone();
-    headers.extend(site.surrogate_capability().map(|capability| (SURROGATE_CAPABILITY, capability)));
+    headers.extend(fragments::capability(site).map(|capability| (SURROGATE_CAPABILITY, capability)));
     headers
 }
 
