@@ -40,7 +40,8 @@ impl Trial {
 
     /// Starts the site's app with one worker and nothing beside it. Err: the report of the start that failed.
     pub fn start(&self, site: &SiteConfig, reader: Option<RubyProcess>) -> Result<(), Arc<StartupReport>> {
-        let site = SiteConfig { workers: 1, processes: Vec::new(), cache: None, ..site.clone() };
+        let mut site = SiteConfig { workers: 1, processes: Vec::new(), ..site.clone() };
+        site.parts.cache = None;
         self.runtime.block_on(async {
             let (log, incidents) = (self.log.clone(), Incidents::forgetful());
             let app = App::new(site, reader, self.reaper.clone(), log, Arc::default(), incidents, Arc::new(NoPages));

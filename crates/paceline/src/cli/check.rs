@@ -103,7 +103,7 @@ impl Report {
         }
         let runs = |site: &&SiteConfig| site.upstream.is_none() && site.kind != Some(AppKind::Files);
         self.text.extend(sites().filter(runs).filter_map(database_pool::advice));
-        let serves = |site: &&SiteConfig| site.auto_cache.is_some_and(|policy| policy.mode == Mode::Serve);
+        let serves = |site: &&SiteConfig| site.parts.auto_cache.is_some_and(|policy| policy.mode == Mode::Serve);
         for site in sites().filter(serves) {
             self.text.push_str(&foreign_writes(site));
         }
@@ -124,7 +124,7 @@ impl Report {
 
 /// What the automatic page cache can't know.
 fn foreign_writes(site: &SiteConfig) -> String {
-    let max_ttl = site.auto_cache.map_or(0, |policy| policy.max_ttl);
+    let max_ttl = site.parts.auto_cache.map_or(0, |policy| policy.max_ttl);
     format!(
         "notice  site {}: auto_cache: programs that write to the database and load no Rails application (psql, imports) are \
          not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"{}\"\n",

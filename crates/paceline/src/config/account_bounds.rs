@@ -21,7 +21,7 @@ pub fn problem(text: &str, own: &SiteConfig) -> Option<String> {
             kilobytes(MAX_TEXT)
         ));
     }
-    let kept = own.egress.as_ref().map_or(0, |egress| egress.cache);
+    let kept = own.parts.egress.as_ref().map_or(0, |egress| egress.cache);
     if kept > MAX_KEPT {
         return Some(format!(
             "egress_cache is {}, and in a file of an account it may be {}: set a lower value, or set it in the server's own settings",
@@ -43,12 +43,12 @@ pub fn problem(text: &str, own: &SiteConfig) -> Option<String> {
 
 fn weight_of(own: &SiteConfig) -> usize {
     let patterns = |all: &[String]| all.iter().map(|pattern| weight(pattern)).sum::<usize>();
-    let rules = own.rules.iter().map(|rule| {
+    let rules = own.parts.rules.iter().map(|rule| {
         let parts = 1 + rule.headers.set.len() + rule.headers.remove.len() + rule.hosts.len();
         patterns(&rule.paths) + patterns(&rule.except) + PART * parts
     });
-    let limits = own.rate_limits.iter().map(|limit| weight(&limit.path) + PART);
-    let cache = own.cache.iter().flat_map(|cache| {
+    let limits = own.parts.rate_limits.iter().map(|limit| weight(&limit.path) + PART);
+    let cache = own.parts.cache.iter().flat_map(|cache| {
         let kept = cache
             .rules
             .iter()

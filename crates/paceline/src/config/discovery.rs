@@ -272,7 +272,7 @@ mod tests {
         let config = around(&folder.0, &[], |around| load(flags, around)).expect("fine");
         let found = sites_in(&folder.0.join("apps"), &config.inherited, &config.site_defaults).expect("readable");
         let shop = &found.sites[0];
-        assert!(shop.compress.is_none() && shop.egress.as_ref().expect("on").guard);
+        assert!(shop.compress.is_none() && shop.parts.egress.as_ref().expect("on").guard);
         assert_eq!((shop.tuning.yjit.as_str(), shop.queue_max, shop.threads), ("on", 9, 4));
         assert_eq!(shop.environment, "production");
     }

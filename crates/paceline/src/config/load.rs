@@ -275,7 +275,7 @@ fn settle(
     let control_web = or_problem(control_web::settings(&server), &mut problems);
     let cluster: Option<cluster::Settings> = server.table("cluster");
     let serves_by_itself =
-        |site: &SiteConfig| site.auto_cache.as_ref().is_some_and(|policy| policy.mode == Mode::Serve);
+        |site: &SiteConfig| site.parts.auto_cache.as_ref().is_some_and(|policy| policy.mode == Mode::Serve);
     if cluster.is_some() && sites.iter().chain([&site_defaults]).any(serves_by_itself) {
         problems.push(
             "[auto_cache] mode = \"serve\" does not work with [cluster]: what other machines write is not seen here, so pages \

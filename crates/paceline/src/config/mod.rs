@@ -58,6 +58,7 @@ pub use table::{TableKind, TableSetting};
 pub use trusted::TrustedProxies;
 pub use value::{Kind, Value, ValueError};
 
+use self::parts::SiteParts;
 use crate::{
     exchange::access_log::Skip,
     origins::upstream::{Check, Targets, UpstreamTls},
@@ -398,24 +399,7 @@ pub struct SiteConfig {
     pub early_hints: bool,
     /// How responses are compressed. None: not at all.
     pub compress: Option<crate::content::compress::Settings>,
-    /// None: it keeps no pages.
-    pub cache: Option<crate::caching::Settings>,
-    /// The automatic page cache. None: there is none.
-    pub auto_cache: Option<crate::caching::auto::Policy>,
-    /// How pages are put together from fragments. None: they are not.
-    pub esi: Option<parts::esi::EsiConfig>,
-    /// What its processes may call through the front. None: nothing.
-    pub egress: Option<egress::Policy>,
-    /// How often one address may ask for what.
-    pub rate_limits: Vec<crate::exchange::rate_limit::Rule>,
-    /// How crawlers are recognized. None: they count as visitors.
-    pub crawlers: Option<crate::exchange::crawlers::Settings>,
-    /// What is done with requests for some paths, in the order of the file.
-    pub rules: Vec<parts::rules::Rule>,
-    /// Which paths need somebody who has signed in; the first that matches counts.
-    pub sign_on: Vec<parts::sign_on::SignOn>,
-    /// Pages that are open are told when files have changed.
-    pub live_reload: bool,
+    pub parts: SiteParts,
     /// Send a `Server-Timing` header.
     pub server_timing: bool,
     /// config/puma.rb whose Ruby hooks the app's processes run.

@@ -4,12 +4,7 @@
 use std::path::Path;
 
 use super::{
-    control_address,
-    layer::View,
-    paceline_toml::TomlTable,
-    parts::{crawlers, esi, live_reload, outbound, page_cache},
-    sources::Sources,
-    value::Value,
+    control_address, layer::View, paceline_toml::TomlTable, parts::SiteParts, sources::Sources, value::Value,
     AcmeConfig, AppKind, ClientLimits, ControlConfig, Http2Config, OwnCertificate, RubyTuning, SiteConfig, TlsConfig,
     TrustedProxies, WorkerLimits,
 };
@@ -210,15 +205,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),
         compress: view.bool("compress").then(|| compression(view)),
-        cache: page_cache::settings(view),
-        auto_cache: view.table("auto_cache").flatten(),
-        esi: esi::settings(view),
-        egress: outbound::policy(view),
-        rate_limits: view.table("rate_limit").unwrap_or_default(),
-        crawlers: crawlers::settings(view),
-        rules: view.table("rule").unwrap_or_default(),
-        sign_on: view.table("sso").unwrap_or_default(),
-        live_reload: !is_upstream && live_reload::is_on(view),
+        parts: SiteParts::of(view, is_upstream),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),

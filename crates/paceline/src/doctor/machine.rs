@@ -125,7 +125,7 @@ pub fn settings_of(site: &SiteConfig, is_ours: bool, process: &Process) -> Setti
         threads_min: u32::try_from(site.threads_min).ok(),
         preload: Some(site.preload),
         compress: Some(site.compress.is_some()),
-        page_cache: Some(site.cache.is_some()),
+        page_cache: Some(site.parts.cache.is_some()),
         ..known
     }
 }

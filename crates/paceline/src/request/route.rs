@@ -53,8 +53,8 @@ impl Site {
         cache: Option<Arc<SiteCache>>,
         metrics: Arc<metrics::Site>,
     ) -> Site {
-        let rate_limits = RateLimits::new(config.rate_limits.clone());
-        let crawlers = config.crawlers.as_ref().map(Crawlers::new);
+        let rate_limits = RateLimits::new(config.parts.rate_limits.clone());
+        let crawlers = config.parts.crawlers.as_ref().map(Crawlers::new);
         let upstream = config.upstream.clone().filter(|_| app.is_none()).map(|targets| {
             let (tls, check) = (config.upstream_tls.clone(), config.upstream_check.clone());
             Upstream::new(
@@ -66,9 +66,9 @@ impl Site {
                 config.app_hard_timeout,
             )
         });
-        let gate = Gate::new(&config.name, &config.sign_on).map(Arc::new);
-        let (rules, maintenance) = (Rules::new(&config.rules), Maintenance::of(&config));
-        let live_reload = config.live_reload.then(Arc::default);
+        let gate = Gate::new(&config.name, &config.parts.sign_on).map(Arc::new);
+        let (rules, maintenance) = (Rules::new(&config.parts.rules), Maintenance::of(&config));
+        let live_reload = config.parts.live_reload.then(Arc::default);
         let auto_cache = None;
         Site {
             config,

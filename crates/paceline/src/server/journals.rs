@@ -64,7 +64,7 @@ impl Journals {
         log: &Log,
         incidents: &Arc<Incidents>,
     ) -> Result<Option<Arc<AutoCache>>, NoSocket> {
-        let Some((run_as, policy)) = run_as.zip(site.auto_cache) else {
+        let Some((run_as, policy)) = run_as.zip(site.parts.auto_cache) else {
             self.close(&site.name);
             return Ok(None);
         };

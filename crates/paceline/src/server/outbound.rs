@@ -63,7 +63,7 @@ impl Outbound {
     /// Lets a site's processes ask, which run as `run_as`, and tells them where. None: it is not known as whom, so none
     /// may. What they may do is changed if it did before.
     pub fn open(&mut self, site: &mut SiteConfig, run_as: Option<&RunAs>) {
-        let (Some(policy), Some(run_as)) = (site.egress.clone(), run_as) else {
+        let (Some(policy), Some(run_as)) = (site.parts.egress.clone(), run_as) else {
             self.close(&site.name);
             site.env.entry(VARIABLE.into()).or_insert_with(|| OFF.into());
             return;

@@ -318,7 +318,7 @@ impl Sites {
     }
 
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
-        let settings = site.cache.clone()?;
+        let settings = site.parts.cache.clone()?;
         let (cache, log) = (self.server.cache.clone(), self.server.log.of(&site.name));
         Some(Arc::new(SiteCache::new(cache, settings, log)))
     }

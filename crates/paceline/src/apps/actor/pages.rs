@@ -19,7 +19,9 @@ impl Actor {
     pub(super) fn renew_pages(&mut self, outcome: Outcome) {
         self.context.loads.fetch_add(1, Relaxed);
         let (site, current) = (&self.context.site, self.current.as_ref());
-        let Some((settings, current)) = site.cache.as_ref().zip(current) else { return self.attempts.end(&outcome) };
+        let Some((settings, current)) = site.parts.cache.as_ref().zip(current) else {
+            return self.attempts.end(&outcome);
+        };
         let on_restart = settings.on_restart;
         let load = current.load();
         let (began, run_as, known) = (current.began_at, current.run_as.clone(), current.digest.clone());

@@ -15,7 +15,7 @@ pub mod scheduled;
 pub mod sign_on;
 pub mod upstream;
 
-use super::option::Opt;
+use super::{layer::View, option::Opt};
 
 /// The settings of all parts, in the order of the documentation within each group.
 pub fn options() -> [&'static [Opt]; 13] {
@@ -34,4 +34,43 @@ pub fn options() -> [&'static [Opt]; 13] {
         rules::OPTIONS,
         sign_on::OPTIONS,
     ]
+}
+
+/// What the parts are to do for a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteParts {
+    /// None: it keeps no pages.
+    pub cache: Option<crate::caching::Settings>,
+    /// The automatic page cache. None: there is none.
+    pub auto_cache: Option<crate::caching::auto::Policy>,
+    /// How pages are put together from fragments. None: they are not.
+    pub esi: Option<esi::EsiConfig>,
+    /// What its processes may call through the front. None: nothing.
+    pub egress: Option<::egress::Policy>,
+    /// How often one address may ask for what.
+    pub rate_limits: Vec<crate::exchange::rate_limit::Rule>,
+    /// How crawlers are recognized. None: they count as visitors.
+    pub crawlers: Option<crate::exchange::crawlers::Settings>,
+    /// What is done with requests for some paths, in the order of the file.
+    pub rules: Vec<rules::Rule>,
+    /// Which paths need somebody who has signed in; the first that matches counts.
+    pub sign_on: Vec<sign_on::SignOn>,
+    /// Pages that are open are told when files have changed.
+    pub live_reload: bool,
+}
+
+impl SiteParts {
+    pub fn of(view: &View, is_upstream: bool) -> SiteParts {
+        SiteParts {
+            cache: page_cache::settings(view),
+            auto_cache: view.table("auto_cache").flatten(),
+            esi: esi::settings(view),
+            egress: outbound::policy(view),
+            rate_limits: view.table("rate_limit").unwrap_or_default(),
+            crawlers: crawlers::settings(view),
+            rules: view.table("rule").unwrap_or_default(),
+            sign_on: view.table("sso").unwrap_or_default(),
+            live_reload: !is_upstream && live_reload::is_on(view),
+        }
+    }
 }

@@ -56,7 +56,7 @@ pub type Ask =
 /// What requests to those who may answer with a template say (Surrogate-Capability).
 pub fn capability(site: &Site) -> Option<HeaderValue> {
     site.cache.as_ref()?;
-    Some(match &site.config.esi {
+    Some(match &site.config.parts.esi {
         Some(_) => HeaderValue::from_static(esi::SURROGATE_CAPABILITY),
         None => HeaderValue::from_static("paceline=\"Surrogate/1.0\""),
     })
@@ -64,7 +64,7 @@ pub fn capability(site: &Site) -> Option<HeaderValue> {
 
 /// Takes the mark of a template out of the response. Whether it is one, of which the site makes pages.
 pub fn are_asked_for(site: &Site, headers: &mut HeaderMap) -> bool {
-    headers.remove(SURROGATE_CONTROL).is_some() && site.config.esi.is_some()
+    headers.remove(SURROGATE_CONTROL).is_some() && site.config.parts.esi.is_some()
 }
 
 /// What all documents of a page share.
@@ -166,7 +166,7 @@ pub async fn answer(
 /// Whether some fragments of this site's pages may be for some visitors only: then it is not known before they are asked for
 /// whether other caches may keep a page.
 fn may_protect(server: &Front, site: &Site) -> bool {
-    let includes_others = site.config.esi.as_ref().is_some_and(|settings| !settings.hosts.is_empty());
+    let includes_others = site.config.parts.esi.as_ref().is_some_and(|settings| !settings.hosts.is_empty());
     site.protects() || includes_others && server.routes().all().iter().any(|other| other.protects())
 }
 

@@ -117,7 +117,8 @@ impl Place {
 
     fn other(&self, authority: String, page: &Page) -> Result<Place, NoPlace> {
         let host = host::split_host(&authority).0;
-        let may = self.site.config.esi.as_ref().is_some_and(|settings| settings.hosts.iter().any(|one| one == host));
+        let may =
+            self.site.config.parts.esi.as_ref().is_some_and(|settings| settings.hosts.iter().any(|one| one == host));
         if !may {
             return Err(NoPlace::OtherHost(host.to_owned()));
         }

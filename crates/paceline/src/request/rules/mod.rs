@@ -65,7 +65,7 @@ pub type PasswordRule<'a> = (&'a Rule, &'a Arc<PasswordFile>);
 /// # Errors
 /// The first that can't.
 pub fn check(sites: &[SiteConfig]) -> Result<(), PasswordFileError> {
-    let rules = sites.iter().flat_map(|site| &site.rules);
+    let rules = sites.iter().flat_map(|site| &site.parts.rules);
     rules.filter_map(|rule| rule.basic_auth.as_ref()).try_for_each(|basic| PasswordFile::new(&basic.file).load())
 }
 

@@ -120,7 +120,7 @@ fn settings(site: &SiteConfig, workers: usize) -> Value {
         "threads": site.threads,
         "preload": site.preload,
         "compress": site.compress.is_some(),
-        "page_cache": site.cache.is_some(),
+        "page_cache": site.parts.cache.is_some(),
         "threads_min": site.threads_min,
     })
 }

@@ -48,7 +48,7 @@ pub struct Area {
 pub fn check<'a>(config: &Config, sites: impl Iterator<Item = &'a SiteConfig>, wish: &Wish) -> Vec<Area> {
     let reader = account::reader(config, wish.user.as_deref());
     let is_wanted = |site: &&SiteConfig| wish.site.as_ref().is_none_or(|name| *name == site.name);
-    let areas = sites.filter(is_wanted).flat_map(|site| site.sign_on.iter().map(move |sign_on| (site, sign_on)));
+    let areas = sites.filter(is_wanted).flat_map(|site| site.parts.sign_on.iter().map(move |sign_on| (site, sign_on)));
     areas.map(|(site, sign_on)| area(config, site, sign_on, wish, &reader)).collect()
 }
 

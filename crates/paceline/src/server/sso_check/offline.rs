@@ -23,7 +23,7 @@ pub fn warnings(config: &Config, site: &SiteConfig) -> Vec<String> {
             of_settings(config, sign_on).into_iter().filter(|line| line.level != Level::Good && line.subject != HTTPS);
         lines.map(|line| said(sign_on, line)).collect()
     };
-    site.sign_on.iter().flat_map(of).collect()
+    site.parts.sign_on.iter().flat_map(of).collect()
 }
 
 /// What is wrong with an `[[sso]]` beside what its own parser refuses.

@@ -82,8 +82,8 @@ fn shown(paths: &[String]) -> String {
 /// What is wrong with the rules of these sites, beyond each by itself.
 pub fn check(sites: &[SiteConfig]) -> Vec<String> {
     let mut problems = check_hosts(sites);
-    let asks = |site: &&SiteConfig| site.rules.iter().any(|rule| rule.basic_auth.is_some());
-    let reads = |site: &&SiteConfig| site.sign_on.iter().any(|one| one.basic.is_some() || one.kerberos.is_some());
+    let asks = |site: &&SiteConfig| site.parts.rules.iter().any(|rule| rule.basic_auth.is_some());
+    let reads = |site: &&SiteConfig| site.parts.sign_on.iter().any(|one| one.basic.is_some() || one.kerberos.is_some());
     problems.extend(sites.iter().filter(asks).filter(reads).map(|site| {
         format!(
             "site {:?} has a [[rule]] with basic_auth and an [[sso]] with kerberos or basic: a browser sends only one of both in \
@@ -91,14 +91,14 @@ pub fn check(sites: &[SiteConfig]) -> Vec<String> {
             site.name
         )
     }));
-    problems.extend(sites.iter().filter(|site| !site.sign_on.is_empty()).flat_map(passed_users));
+    problems.extend(sites.iter().filter(|site| !site.parts.sign_on.is_empty()).flat_map(passed_users));
     problems
 }
 
 /// A name of a file of passwords would stand for somebody who has signed in by [[sso]].
 fn passed_users(site: &SiteConfig) -> impl Iterator<Item = String> + '_ {
     let passes = |rule: &&Rule| rule.basic_auth.as_ref().is_some_and(|basic| basic.pass_user);
-    site.rules.iter().filter(passes).map(|rule| {
+    site.parts.rules.iter().filter(passes).map(|rule| {
         format!(
             "{} of site {:?} has pass_user, and the site has an [[sso]]: the application could not tell the names of both apart; \
              remove pass_user, or the [[sso]]",
@@ -112,7 +112,7 @@ fn passed_users(site: &SiteConfig) -> impl Iterator<Item = String> + '_ {
 /// answers all of them.
 fn check_hosts(sites: &[SiteConfig]) -> Vec<String> {
     let open = sites.iter().filter(|site| site.hosts.is_empty());
-    let rules = open.flat_map(|site| site.rules.iter().map(move |rule| (site, rule)));
+    let rules = open.flat_map(|site| site.parts.rules.iter().map(move |rule| (site, rule)));
     let wrong = rules.filter(|(_, rule)| rule.protects() && !rule.hosts.is_empty());
     let problem = |(site, rule): (&SiteConfig, &Rule)| {
         format!(
@@ -130,13 +130,13 @@ fn check_hosts(sites: &[SiteConfig]) -> Vec<String> {
 /// Rules that protect a host that none of their sites answers: a mistyped one protects nothing.
 pub fn check_answered(sites: &[SiteConfig]) -> Vec<String> {
     let is_answered = |host: &String, rule: &Rule| {
-        let with_it = sites.iter().filter(|site| site.rules.contains(rule));
+        let with_it = sites.iter().filter(|site| site.parts.rules.contains(rule));
         with_it.flat_map(|site| &site.hosts).any(|own| overlap(own, host) || overlap(host, own))
     };
     let mut problems = Vec::new();
     // A site without hosts answers all.
     for site in sites.iter().filter(|site| !site.hosts.is_empty()) {
-        for rule in site.rules.iter().filter(|rule| rule.protects()) {
+        for rule in site.parts.rules.iter().filter(|rule| rule.protects()) {
             let lost = rule.hosts.iter().filter(|host| !is_answered(host, rule));
             problems.extend(lost.map(|host| {
                 format!(
