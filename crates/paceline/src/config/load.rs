@@ -12,7 +12,7 @@ use super::{
     layer::{Layer, View},
     listening, options,
     paceline_toml::{self, FromToml, Role},
-    parts::{live_reload, rules},
+    parts::{self, rules},
     proxied,
     puma::{FromPuma, PumaReader, RubyProcess},
     puma_file::{add_processes, from_puma, usual_puma},
@@ -251,7 +251,7 @@ fn settle(
     let sites_dir = server.path("sites");
     let whole = Layer::default();
     let layers = read.toml.sites.iter().map(|site| &site.layer).chain([&whole]);
-    notices.extend(live_reload::notice(layers.map(|own| sources.site(own))));
+    notices.extend(parts::notices(layers.map(|own| sources.site(own))));
     let (sites, site_defaults) = sites(&read, &sources, root, adopt_control_fd.is_some(), &mut problems);
     if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
         problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());

@@ -88,6 +88,11 @@ impl Site {
         }
     }
 
+    /// Ends the streams to its pages that are open.
+    pub fn end_streams(&self) {
+        self.live_reload.iter().for_each(|live| live.close());
+    }
+
     /// Whether the site is made of files alone.
     pub fn is_files(&self) -> bool {
         self.config.kind == Some(AppKind::Files)

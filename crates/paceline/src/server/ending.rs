@@ -10,7 +10,7 @@ use rustix::process::{kill_process, Pid, Signal};
 use units::show_duration;
 
 use super::{
-    cluster, live_reload, notify,
+    cluster, notify,
     signals::{SignalCommand, Signals},
     sites::Sites,
 };
@@ -81,7 +81,7 @@ pub async fn end(
     front.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
     // These have requests of nobody in hand, and times of their own.
     let processes = sites.stop_processes();
-    live_reload::close(front);
+    front.end_streams();
     let grace = front.config.shutdown_timeout;
     let finished = async {
         let last = Instant::now() + grace + LAST_MOMENTS;
@@ -119,7 +119,7 @@ pub async fn replaced(
     front.cluster.iter().for_each(|cluster| cluster.hand_over());
     // The other front runs its own.
     let processes = sites.stop_processes();
-    live_reload::close(front);
+    front.end_streams();
     let grace = front.config.shutdown_timeout;
     let finished = async {
         let clients = async {

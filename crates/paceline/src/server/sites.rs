@@ -434,9 +434,7 @@ fn stop(site: &Site) {
     if let Some(upstream) = &site.upstream {
         upstream.unwatch();
     }
-    if let Some(live) = &site.live_reload {
-        live.close();
-    }
+    site.end_streams();
     if let Some(app) = &site.app {
         app.order(Order::Stop { grace: Duration::from_secs(30).into(), done: oneshot::channel().0 });
     }

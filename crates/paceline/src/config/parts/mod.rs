@@ -36,6 +36,11 @@ pub fn options() -> [&'static [Opt]; 13] {
     ]
 }
 
+/// What the log says when a server of these sites starts.
+pub fn notices<'a>(sites: impl Iterator<Item = View<'a>>) -> Option<String> {
+    live_reload::notice(sites)
+}
+
 /// What the parts are to do for a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteParts {

@@ -164,4 +164,9 @@ impl Front {
     pub fn routes(&self) -> Arc<Routes> {
         self.routes.read().clone()
     }
+
+    /// Ends the streams to all pages that are open.
+    pub fn end_streams(&self) {
+        self.routes().all().iter().for_each(|site| site.end_streams());
+    }
 }

@@ -75,11 +75,6 @@ impl WatchedFiles {
     }
 }
 
-/// Ends the streams to all pages that are open.
-pub fn close(front: &Front) {
-    front.routes().all().iter().filter_map(|site| site.live_reload.as_ref()).for_each(|live| live.close());
-}
-
 /// What acts on the changes of one site. It keeps nothing alive but the streams.
 struct Reloader {
     live: Arc<LiveReload>,
