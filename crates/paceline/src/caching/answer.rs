@@ -17,7 +17,7 @@ use cache::{
 };
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::{scheduled::HoldsUntil, Cache};
+use super::Cache;
 use crate::content::{
     body::ResponseBody,
     compress::Memo,
@@ -29,6 +29,10 @@ use crate::content::{
     },
 };
 use http_guard::coding::ContentCoding;
+
+/// When its page changes. Goes with a response until it is told (`SiteCache::tell`).
+#[derive(Clone, Copy)]
+pub struct HoldsUntil(pub Millis);
 
 /// A stored response, and who gets it.
 pub struct StoredAnswer<'a> {

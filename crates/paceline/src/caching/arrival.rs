@@ -19,18 +19,17 @@ use http::{header, request::Parts, response, HeaderMap, Method, Response, Status
 use http_body::Body;
 
 use super::{
-    answer::{self, dated, StoredAnswer},
+    answer::{self, dated, HoldsUntil, StoredAnswer},
+    cache_request::CacheRequest,
     exchanged,
     fetch_start::FetchStart,
     flight::{Fetch, FlightGuard, FlightLead, OriginAnswer, Share},
     keeping::StoreTask,
     kin::Kin,
-    lookup::CacheRequest,
     now,
-    scheduled::HoldsUntil,
     sharing::purged,
     streaming::SharedBody,
-    tier::Shared,
+    tier_pages::Shared,
     SiteCache,
 };
 use crate::{content::body::ResponseBody, exchange::Exchange};

@@ -14,7 +14,7 @@ use cache::{
 };
 use http::{request::Parts, response, StatusCode};
 
-use super::{lookup::CacheRequest, Purge, SiteCache};
+use super::{cache_request::CacheRequest, Purge, SiteCache};
 
 impl SiteCache {
     /// An answer to HEAD speaks of what is stored for GET, too.

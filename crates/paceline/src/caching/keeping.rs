@@ -15,7 +15,7 @@ use cache::{
 };
 use http::{header, HeaderMap, StatusCode};
 
-use super::{invalidation::target_of, kin::Kin, lookup::CacheRequest, recode, tier::TierLease, SiteCache};
+use super::{cache_request::CacheRequest, invalidation::target_of, kin::Kin, recode, tier::TierLease, SiteCache};
 
 /// Paths of which it is kept which parameters do not matter.
 const MAX_SEARCHES: usize = 4096;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cache::{store::Key, stored::Entry};
 
-use super::lookup::CacheRequest;
+use super::cache_request::CacheRequest;
 
 /// What of a request decides where its answer is kept.
 pub struct Kin {

@@ -3,15 +3,17 @@
 //! that is done is handed to it.
 //!
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight`
-//! (one question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what
+//! and `collapsing` (one question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what
 //! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `scheduled` (pages that change at a known time), `auto` (pages that are known by what they were made of), `counters`, `succession` (what another
-//! process takes over), `release` and `code` (what another load of the application takes over), `sharing` (what other machines' fronts hear of), `tier` (pages that they share).
+//! process takes over), `release` and `code` (what another load of the application takes over), `sharing` (what other machines' fronts hear of), `tier` and `tier_pages` (pages that they share).
 
 mod answer;
 mod arrival;
 pub mod auto;
+mod cache_request;
 pub mod code;
+mod collapsing;
 mod counters;
 mod disk;
 mod fetch_start;
@@ -30,6 +32,7 @@ mod sharing;
 mod streaming;
 mod succession;
 mod tier;
+mod tier_pages;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -60,10 +63,11 @@ use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
 use auto::AutoHit;
 
+pub use cache_request::CacheRequest;
 pub use counters::{Counters, MissedPath};
 pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, OriginAnswer};
-pub use lookup::{CacheRequest, Lookup};
+pub use lookup::Lookup;
 pub use release::{Codes, MadeBy, OnRestart};
 pub use sharing::{Publication, PurgeShared, SHARING_TIME};
 pub use streaming::SharedReader;

@@ -5,17 +5,8 @@ use std::net::IpAddr;
 use cache::parts::{wanted_format, wanted_part};
 use http::{header, request::Parts, HeaderName};
 
-use super::{scheduled::is_sampled, sessions::Visitor};
+use super::{cache_request::ForAll, scheduled::is_sampled, sessions::Visitor};
 use crate::exchange::{identity::User, Exchange};
-
-/// Who shares a page with all who come by the same proxies.
-#[derive(Debug, Clone, Default)]
-pub struct ForAll {
-    /// What these said, which is in the partition.
-    pub by_proxies: Vec<u8>,
-    /// The network that asks.
-    pub asker: u64,
-}
 
 /// What parts the keys of one target: visitors under a rule, who has signed in, what proxies said, and which part of the page a script
 /// asks for. With it who shares the page. None: it is one visitor's.

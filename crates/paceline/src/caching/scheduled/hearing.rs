@@ -22,7 +22,12 @@ use scheduled::{
 
 use super::ScheduledPage;
 use crate::{
-    caching::{invalidation::target_of, lookup::CacheRequest, partition::ForAll, sessions::Visitor, SiteCache},
+    caching::{
+        cache_request::{CacheRequest, ForAll},
+        invalidation::target_of,
+        sessions::Visitor,
+        SiteCache,
+    },
     support::clock,
 };
 

@@ -37,15 +37,11 @@ pub use self::{
     shared::{Preparation, PreparationLease, Preparer},
 };
 use super::{
-    answer::dated,
-    lookup::{CacheRequest, StoredTarget},
+    answer::{dated, HoldsUntil},
+    cache_request::{CacheRequest, StoredTarget},
     now, Cache, SiteCache,
 };
 use crate::{content::body::ResponseBody, support::clock};
-
-/// Goes with a response until it is told (`SiteCache::tell`).
-#[derive(Clone, Copy)]
-pub struct HoldsUntil(pub Millis);
 
 /// Ends what a response promises to other caches when its page changes. Returns how long that is from now.
 pub fn bound(response: &mut Response<ResponseBody>) -> Option<Millis> {

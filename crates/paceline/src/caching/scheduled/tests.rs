@@ -2,7 +2,7 @@
 
 use super::{schedule::MAX_PAGES, *};
 use crate::{
-    caching::{exchanged, kin::Kin, partition::ForAll, Lookup, Purge},
+    caching::{cache_request::ForAll, exchanged, kin::Kin, Lookup, Purge},
     exchange::{identity::User, Connection, Exchange},
 };
 use ::scheduled::rule::Rule;
