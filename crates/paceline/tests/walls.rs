@@ -19,9 +19,6 @@ const ROOMS: [&str; 14] = [
     "server", "doctor", "cli",
 ];
 
-/// Folders whose modules still use each other in a circle.
-const CIRCULAR: &[&str] = &["origins/workers/dispatch"];
-
 /// The text of each source file, by its path below `src`.
 type Sources = BTreeMap<String, String>;
 
@@ -92,7 +89,7 @@ fn uses_upwards(uses: &[Use], rooms: &[&str]) -> Vec<String> {
 }
 
 /// Uses by which modules of one folder use each other in a circle.
-fn circles(modules: &BTreeSet<Vec<String>>, uses: &[Use], circular: &[&str]) -> Vec<String> {
+fn circles(modules: &BTreeSet<Vec<String>>, uses: &[Use]) -> Vec<String> {
     let folders: BTreeSet<&[String]> = modules.iter().map(|module| &module[..module.len() - 1]).collect();
     let mut complaints = Vec::new();
     for folder in folders.into_iter().filter(|folder| !folder.is_empty()) {
@@ -109,13 +106,7 @@ fn circles(modules: &BTreeSet<Vec<String>>, uses: &[Use], circular: &[&str]) -> 
             below.entry(&one.user[depth]).or_default().insert(&one.path[depth]);
         }
         let circle = within.iter().filter(|one| leads_to(&below, &one.path[depth], &one.user[depth]));
-        let circle: Vec<String> = circle.map(|one| in_circle(one, depth)).collect();
-        let name = folder.join("/");
-        if !circular.contains(&name.as_str()) {
-            complaints.extend(circle);
-        } else if circle.is_empty() {
-            complaints.push(format!("src/{name} has no circle any more: take it out of tests/walls.rs"));
-        }
+        complaints.extend(circle.map(|one| in_circle(one, depth)));
     }
     complaints
 }
@@ -138,14 +129,14 @@ fn leads_to(below: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> boo
     false
 }
 
-fn complaints(sources: &Sources, rooms: &[&str], circular: &[&str]) -> Vec<String> {
+fn complaints(sources: &Sources, rooms: &[&str]) -> Vec<String> {
     let (modules, uses) = uses_in(sources);
     let top = modules.iter().filter(|module| module.len() == 1);
     let homeless = top.filter(|module| !rooms.contains(&module[0].as_str()));
     let homeless = homeless.map(|module| format!("src/{} is not in the order of tests/walls.rs", module[0]));
     let gone = rooms.iter().filter(|room| !modules.contains(&vec![room.to_string()]));
     let gone = gone.map(|room| format!("src/{room} is in the order of tests/walls.rs, but it is not there"));
-    homeless.chain(gone).chain(uses_upwards(&uses, rooms)).chain(circles(&modules, &uses, circular)).collect()
+    homeless.chain(gone).chain(uses_upwards(&uses, rooms)).chain(circles(&modules, &uses)).collect()
 }
 
 #[test]
@@ -153,7 +144,7 @@ fn rooms_use_only_rooms_below_them_and_modules_no_circles() {
     let mut all = Sources::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "", &mut all);
     assert!(uses_in(&all).1.len() > 2000, "the sources are not where this test looks");
-    let complaints = complaints(&all, &ROOMS, CIRCULAR);
+    let complaints = complaints(&all, &ROOMS);
     assert!(
         complaints.is_empty(),
         "{}\nHand over what is needed, or move what both need below.",
@@ -168,7 +159,7 @@ fn front(files: &[(&str, &str)]) -> Sources {
 
 /// What is complained of in a made-up front, whose rooms are `low` and `high`.
 fn complaints_of(files: &[(&str, &str)]) -> Vec<String> {
-    complaints(&front(files), &["low", "high"], &[])
+    complaints(&front(files), &["low", "high"])
 }
 
 #[test]
@@ -230,14 +221,6 @@ fn a_circle_within_a_folder_is_refused() {
             "high/first.rs:1: `use crate::high::second::Second` - in high, second uses first, too, itself or by others",
         ]
     );
-    assert!(complaints(&front(&files), &["low", "high"], &["high"]).is_empty());
-}
-
-#[test]
-fn a_folder_whose_circle_is_gone_leaves_the_list() {
-    let files = [("lib.rs", "pub mod high;"), ("high/mod.rs", "mod first;"), ("high/first.rs", "")];
-    let complaints = complaints(&front(&files), &["high"], &["high"]);
-    assert_eq!(complaints, ["src/high has no circle any more: take it out of tests/walls.rs"]);
 }
 
 /// The rooms that a text uses which is the module `module` in `caching`, or `caching` itself.

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     comparison::End,
-    conversation::{converse, Answer, Conversation, Request},
+    conversation::{abandon, converse, Answer, Conversation, Request},
     expectations::RequestLine,
     origin::{Limits, Origin},
     queue::{Accompanied, Again, Class, Lease, Offer, OutcomeSlot, WorkerId},
@@ -104,7 +104,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             RequestBody::Memory(_) => (None, None),
         };
         let whole = streamed.is_none() && spooled.is_none();
-        let offer = if whole { Offer::new(number, &frame) } else { None };
+        let offer = if whole { Offer::new(number, &frame, abandon) } else { None };
         exchange.timeline.queued = clock::now();
         exchange.live.step(Step::Queued, exchange.timeline.queued);
         Ok(Attempts {

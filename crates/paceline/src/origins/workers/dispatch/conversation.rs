@@ -53,7 +53,11 @@ const fn ticks_to_release(pace: Pace) -> u32 {
 }
 
 /// Brings a request to its end that nobody waits for any more, and that a thread has claimed.
-pub async fn abandon(lease: Lease, offer: Offer) {
+pub fn abandon(lease: Lease, offer: Offer) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(end_unattended(lease, offer))
+}
+
+async fn end_unattended(lease: Lease, offer: Offer) {
     let request = Request {
         number: offer.number,
         frame: offer.frame,

@@ -18,13 +18,10 @@ use super::{
     Complaint, Inner, Queue, Refused, Route, WorkerId,
 };
 use crate::{
-    origins::workers::{
-        dispatch::conversation::abandon,
-        protocol::{
-            channel::{Channel, WAKE},
-            frame::RequestNumber,
-            hijacked::{Hijacked, HijackedConnections},
-        },
+    origins::workers::protocol::{
+        channel::{Channel, WAKE},
+        frame::RequestNumber,
+        hijacked::{Hijacked, HijackedConnections},
     },
     support::{
         clock::Micros,
@@ -114,7 +111,7 @@ impl Drop for QueuePlace {
             let (Some(offer), Ok(runtime)) = (self.offer.take(), Handle::try_current()) else { return };
             runtime.spawn(async move {
                 if let Ok(lease) = receive.await {
-                    abandon(lease, offer).await;
+                    (offer.abandon)(lease, offer).await;
                 }
             });
             return;
@@ -135,7 +132,7 @@ impl Lease {
     /// The thread has the request, and nobody waits for it: its answer is taken, and thrown away.
     pub(super) fn spawn_abandoned(self, offer: Offer) {
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(abandon(self, offer));
+            runtime.spawn((offer.abandon)(self, offer));
         }
     }
 

@@ -2,7 +2,7 @@
 //! one after the other. Only short ones are, and each can be taken back until the thread claims it, so that the order
 //! stays that of the queue but for noise. It never talks to workers.
 
-use std::{cell::RefCell, collections::VecDeque, sync::Arc};
+use std::{cell::RefCell, collections::VecDeque, future::Future, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use mailbox::{Mailbox, Posted};
@@ -43,12 +43,17 @@ pub struct Offer {
     pub frame: Bytes,
     /// Where its task runs.
     pub(super) front_loop: u64,
+    pub(super) abandon: Abandon,
 }
+
+/// How a request is brought to its end that nobody waits for any more, and that a thread has claimed.
+pub type Abandon = fn(Lease, Offer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Offer {
     /// None: it is too long. To be made where the request's task runs.
-    pub fn new(number: RequestNumber, frame: &Bytes) -> Option<Offer> {
-        (frame.len() <= mailbox::MAX_REQUEST).then(|| Offer { number, frame: frame.clone(), front_loop: this_loop() })
+    pub fn new(number: RequestNumber, frame: &Bytes, abandon: Abandon) -> Option<Offer> {
+        let fits = frame.len() <= mailbox::MAX_REQUEST;
+        fits.then(|| Offer { number, frame: frame.clone(), front_loop: this_loop(), abandon })
     }
 }
 

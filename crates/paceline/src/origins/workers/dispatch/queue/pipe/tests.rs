@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use unix_user::RunAs;
 
 use super::{super::*, Offer, WAKE};
+use crate::origins::workers::dispatch::conversation::abandon;
 
 const PAGE: RequestLine = RequestLine::get("/page");
 const QUICK: RequestLine = RequestLine::get("/quick");
@@ -93,7 +94,7 @@ async fn waits<F: Future>(future: &mut Pin<Box<F>>) -> bool {
 
 /// A request that may be posted.
 fn ask<'a>(queue: &'a Arc<Queue>, number: u64, request: RequestLine<'a>) -> Pin<Box<impl Future<Output = Lease> + 'a>> {
-    let offer = Offer::new(number, &Bytes::from_static(b"frame"));
+    let offer = Offer::new(number, &Bytes::from_static(b"frame"), abandon);
     Box::pin(async move { queue.checkout(request, LONG, None, offer).await.unwrap() })
 }
 
