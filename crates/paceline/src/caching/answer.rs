@@ -15,7 +15,7 @@ use cache::{
     stored::{Content, Entry, Stored},
     targeted, Millis,
 };
-use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use super::Cache;
 use crate::content::{
@@ -24,6 +24,7 @@ use crate::content::{
     static_files::{
         conditional::{self, Precondition, Validators},
         multipart,
+        not_modified::{not_modified, CONTENT_FIELDS},
         ranges::{self, RangeDecision},
         Segment,
     },
@@ -42,10 +43,6 @@ pub struct StoredAnswer<'a> {
     pub head: &'a Parts,
     pub now: Millis,
 }
-
-/// Fields that describe content which is not sent.
-const CONTENT_FIELDS: [HeaderName; 4] =
-    [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE];
 
 /// None: only a part of it is there, and not the one that is wanted.
 pub fn stored(answering: &StoredAnswer<'_>) -> Option<Response<ResponseBody>> {
@@ -69,8 +66,7 @@ pub fn stored(answering: &StoredAnswer<'_>) -> Option<Response<ResponseBody>> {
         response.extensions_mut().insert(HoldsUntil(stored.freshness.holds.until));
     }
     if unchanged {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        CONTENT_FIELDS.iter().for_each(|name| drop(response.headers_mut().remove(name)));
+        not_modified(&mut response);
         return Some(response);
     }
     match &stored.content {

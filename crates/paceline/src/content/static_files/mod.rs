@@ -2,8 +2,8 @@
 //! It never looks at sites, queues or workers: a folder and a request head go in, a response comes out.
 //!
 //! Reading order: `top` (an early no), `path` (which files a URL may mean), `open_file` (open, then ask the
-//! descriptor), `encoding` (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110
-//! makes of it), `body`. `conditional` and `ranges` know nothing of files: the page cache asks them too.
+//! descriptor), `encoding` (precompressed twins), `response` (the head), `conditional`, `ranges` and `not_modified` (what
+//! RFC 9110 makes of it; they know nothing of files, since the page cache asks them too), `body`.
 
 mod app_file;
 mod body;
@@ -13,6 +13,7 @@ mod encoding;
 pub mod entity_tag;
 mod fingerprint;
 mod folder;
+pub mod not_modified;
 mod open_file;
 pub mod path;
 pub mod ranges;

@@ -10,13 +10,11 @@ use super::{
     body::{self, FileBody, Segment},
     conditional::{self, Precondition, Validators},
     entity_tag::EntityTag,
+    not_modified::{not_modified, CONTENT_FIELDS},
     open_file::OpenFile,
     ranges::{self, RangeDecision},
 };
 
-/// Fields that describe content which is not sent.
-const CONTENT_FIELDS: [HeaderName; 4] =
-    [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE];
 /// Fields that would let caches keep a 412 or 416 as if it were the representation.
 const REPRESENTATION_FIELDS: [HeaderName; 5] =
     [header::ETAG, header::LAST_MODIFIED, header::CACHE_CONTROL, header::EXPIRES, header::CONTENT_DISPOSITION];
@@ -31,7 +29,7 @@ pub(super) async fn compose(
 ) -> io::Result<Response<FileBody>> {
     match conditional::evaluate(method, asked, validators) {
         Precondition::Proceed => {}
-        Precondition::NotModified => return Ok(not_modified(head)),
+        Precondition::NotModified => return Ok(unchanged(head)),
         Precondition::Failed => return Ok(refused(head, StatusCode::PRECONDITION_FAILED)),
     }
     let fields = head.headers_mut();
@@ -111,10 +109,8 @@ pub fn multipart(
     segments
 }
 
-/// RFC 9110 section 15.4.5: validators and caching fields stay, the content's own go.
-fn not_modified(mut head: Response<()>) -> Response<FileBody> {
-    remove(head.headers_mut(), &CONTENT_FIELDS);
-    *head.status_mut() = StatusCode::NOT_MODIFIED;
+fn unchanged(mut head: Response<()>) -> Response<FileBody> {
+    not_modified(&mut head);
     head.map(|()| body::empty())
 }
 
