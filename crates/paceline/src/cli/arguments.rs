@@ -11,7 +11,7 @@ use clap::{
 use super::{
     asking, build_facts,
     config_file::{config_file, ArgumentError},
-    doctor, flags, in_ruby, shell, sso, systemd, CliExit, Command, BENCH,
+    flags, in_ruby, shell, standalone, systemd, CliExit, Command, BENCH,
 };
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
@@ -27,20 +27,12 @@ where
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     // These have flags of their own, and none of the server's.
     let parsed = |own: clap::Command| own.try_get_matches_from(&args[1..]).map_err(|error| usage_error(&error));
-    match args.get(1).and_then(|name| name.to_str()) {
-        Some(doctor::NAME) => {
-            let wish = doctor::understood(&parsed(doctor::command())?, around)?;
-            return Ok(Command::Doctor(Box::new(wish)));
-        }
-        Some(sso::NAME) => {
-            let (config, wish) = sso::understood(&parsed(sso::command())?, around)?;
-            return Ok(Command::SignOn(Box::new(config), wish));
-        }
-        name => {
-            if let Some(own) = name.and_then(asking::named) {
-                return asking::understood(own, parsed(own.command())?, around).map(Command::Ask);
-            }
-        }
+    let name = args.get(1).and_then(|name| name.to_str());
+    if let Some(own) = name.and_then(standalone) {
+        return (own.understood)(&parsed((own.command)())?, around);
+    }
+    if let Some(own) = name.and_then(asking::named) {
+        return asking::understood(own, parsed(own.command())?, around).map(Command::Ask);
     }
     if build_facts::are_wanted(&args) {
         return Err(CliExit::Print(build_facts::text()));
@@ -54,7 +46,8 @@ where
         Some(("man-page", _)) => Err(CliExit::Print(shell::man_page())),
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
         Some((command, _))
-            if [BENCH, doctor::NAME, sso::NAME].contains(&command)
+            if command == BENCH
+                || standalone(command).is_some()
                 || asking::named(command).is_some()
                 || in_ruby::named(command).is_some() =>
         {

@@ -4,7 +4,7 @@
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 use clap_complete::Shell;
 
-use super::{asking::SUBCOMMANDS, doctor, in_ruby, sso, BENCH};
+use super::{asking::SUBCOMMANDS, in_ruby, BENCH, STANDALONE};
 use crate::config::{all_options, Kind, Opt, TableKind};
 
 const HELP_WIDTH: usize = 88;
@@ -64,8 +64,7 @@ pub fn command() -> Command {
             BENCH,
             "Measure an HTTP server from outside, and show where a Paceline server spends the time",
         ))
-        .subcommand(elsewhere(doctor::NAME, doctor::ABOUT))
-        .subcommand(elsewhere(sso::NAME, sso::ABOUT))
+        .subcommands(STANDALONE.iter().map(|own| elsewhere(own.name, own.about)))
         .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
         .subcommand(completions())
         .subcommand(Command::new("man-page").about("Print the manual page, in roff"))

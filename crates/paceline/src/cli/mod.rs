@@ -22,6 +22,7 @@ use std::{
 };
 
 pub use arguments::parse;
+use clap::ArgMatches;
 
 use crate::{
     apps::{processes, trial::Trial},
@@ -52,6 +53,37 @@ pub enum CliExit {
     Print(String),
     /// Something is wrong with the command line or the configuration: lines for standard error, status 2.
     Wrong(Vec<String>),
+}
+
+/// A command with flags of its own, none of the server's, that does not only ask a running server.
+struct Standalone {
+    name: &'static str,
+    /// For `paceline --help`.
+    about: &'static str,
+    command: fn() -> clap::Command,
+    understood: fn(&ArgMatches, &Surroundings) -> Result<Command, CliExit>,
+}
+
+const STANDALONE: &[Standalone] = &[
+    Standalone {
+        name: doctor::NAME,
+        about: doctor::ABOUT,
+        command: doctor::command,
+        understood: |matches, around| Ok(Command::Doctor(Box::new(doctor::understood(matches, around)?))),
+    },
+    Standalone {
+        name: sso::NAME,
+        about: sso::ABOUT,
+        command: sso::command,
+        understood: |matches, around| {
+            let (config, wish) = sso::understood(matches, around)?;
+            Ok(Command::SignOn(Box::new(config), wish))
+        },
+    },
+];
+
+fn standalone(name: &str) -> Option<&'static Standalone> {
+    STANDALONE.iter().find(|own| own.name == name)
 }
 
 const WRONG: u8 = 2;

@@ -4,7 +4,7 @@
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 
-use super::{asking, doctor, flags, sso};
+use super::{asking, flags, standalone};
 
 /// What `paceline completions` prints for the shell it was given.
 pub fn completions_text(matches: &ArgMatches) -> String {
@@ -37,9 +37,7 @@ fn whole_command() -> Command {
         match (command.get_name(), asking::named(command.get_name())) {
             (_, Some(asking)) => asking.command().about(asking.about),
             ("check" | "systemd", _) => with_settings(command),
-            (doctor::NAME, _) => doctor::command(),
-            (sso::NAME, _) => sso::command(),
-            _ => command.clone(),
+            (name, None) => standalone(name).map_or_else(|| command.clone(), |own| (own.command)()),
         }
     });
     Command::new("paceline")
