@@ -29,7 +29,6 @@ pub mod observation;
 pub mod profile;
 pub mod protocol;
 pub mod report;
-pub mod route;
 pub mod statistics;
 pub mod units;
 pub mod verdict;

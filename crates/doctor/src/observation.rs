@@ -103,7 +103,7 @@ pub struct Queue {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouteObservation {
-    /// As `GET /beers/*` (`route::label`).
+    /// As `GET /beers/*` (`path_patterns::route::label`).
     pub route: String,
     /// 0 to 1: of all GET requests that were watched or logged.
     pub share: f64,

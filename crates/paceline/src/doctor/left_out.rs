@@ -4,8 +4,8 @@ use doctor::{
     observation::header,
     protocol::{ReplayResult, Request},
     report::Why,
-    route::is_id,
 };
+use path_patterns::route::is_id;
 
 use super::{replaying::line, samples::is_visitors};
 use crate::origins::shadow::ShadowError;

@@ -5,8 +5,9 @@
 use std::{collections::HashMap, io};
 
 use bench::Replay;
-use doctor::{protocol::Request, route::label};
+use doctor::protocol::Request;
 use fastrand::Rng;
+use path_patterns::route::label;
 use serde_json::Value;
 
 /// Requests of one route, and of all routes.

@@ -16,10 +16,10 @@ use ::auto_cache::{
 };
 use bytes::Bytes;
 use cache::{parts::wanted_part, storing::kept, vary::VaryNames};
-use doctor::route::label;
 use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_guard::host::host;
+use path_patterns::route::label;
 use scheduled::CHANGES_AT;
 
 use super::{

@@ -9,8 +9,8 @@ use crate::{
     observe::reservoir::{RequestTimes, Reservoir, Sample},
     support::clock,
 };
-use doctor::route::label;
 use http_guard::{hop::keep_end_to_end, host::host, withheld::is_withheld};
+use path_patterns::route::label;
 
 /// `is_empty`: it had no body. `response`: None: the application gave none.
 pub fn offer(

@@ -101,7 +101,7 @@ pub async fn why(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let url = format!("{scheme}://{authority}{target}");
     Ok(auto.with(|watch| {
         let (pages, written) = watch.seen(&url);
-        let label = doctor::route::label("GET", target.split('?').next().unwrap_or(target));
+        let label = path_patterns::route::label("GET", target.split('?').next().unwrap_or(target));
         let route = watch.routes().find(|(own, _)| *own == label);
         let pages = pages
             .into_iter()

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-pub use doctor::route::label;
-use doctor::route::{is_id, SEGMENTS};
+pub use path_patterns::route::label;
+use path_patterns::route::{is_id, SEGMENTS};
 
 use crate::support::clock::Micros;
 
@@ -181,7 +181,7 @@ impl Expectations {
 
 #[cfg(test)]
 mod tests {
-    use doctor::route::LONGEST_LABEL;
+    use path_patterns::route::LONGEST_LABEL;
 
     use super::*;
 

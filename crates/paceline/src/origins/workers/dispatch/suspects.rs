@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use doctor::route::label;
 use http::{header, request::Parts};
 use parking_lot::{Mutex, MutexGuard};
+use path_patterns::route::label;
 
 use crate::support::{admission, clock::Micros};
 
