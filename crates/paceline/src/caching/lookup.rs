@@ -24,7 +24,6 @@ use super::{
     flight::{Flight, FlightLead},
     now,
     partition::partition,
-    scheduled::{Announcement, PageRequest},
     sessions::Visitor,
     SiteCache,
 };
@@ -212,11 +211,8 @@ impl SiteCache {
         let mut status = if for_crawler { CacheStatus::crawlers_stale(ttl) } else { CacheStatus::hit(ttl) };
         status.detail = status.detail.or(is_stale.then_some("stale-while-revalidate"));
         stored.count_hit();
-        if let Some(for_all) = asked.for_all.as_ref().filter(|_| stored.freshness.holds.is_bounded()) {
-            let announced = Some(stored.freshness.holds.until).filter(|until| *until != Millis::MAX);
-            let (primary, path) = (asked.primary, asked.head.uri.path());
-            let page = PageRequest { url: &stored.url, primary, for_all, path, headers: &asked.head.headers };
-            self.see(&page, Announcement::Stored(announced));
+        if let Some(for_all) = &asked.for_all {
+            self.see_hit(asked.head, asked.primary, for_all, stored);
         }
         self.end_with_page(asked.primary, &mut response);
         response.extensions_mut().insert(status);

@@ -5,8 +5,12 @@ use std::net::IpAddr;
 use cache::parts::{wanted_format, wanted_part};
 use http::{header, request::Parts, HeaderName};
 
-use super::{cache_request::ForAll, scheduled::is_sampled, sessions::Visitor};
+use super::{cache_request::ForAll, sessions::Visitor};
 use crate::exchange::{identity::User, Exchange};
+
+/// What proxies say and the application sees, and that names nobody.
+pub(super) const SEEN_OF_PROXIES: [&str; 4] =
+    ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-ssl"];
 
 /// What parts the keys of one target: visitors under a rule, who has signed in, what proxies said, and which part of the page a script
 /// asks for. With it who shares the page. None: it is one visitor's.
@@ -37,7 +41,7 @@ fn by_proxies(head: &Parts, exchange: &Exchange) -> (Vec<u8>, bool) {
     let forwarded =
         |name: &HeaderName| name.as_str().starts_with("x-forwarded-") && !IN_THE_TARGET.contains(&name.as_str());
     let by_proxy = |name: &HeaderName| forwarded(name) || name == header::HOST && exchange.client.host.is_some();
-    let names_nobody = !head.headers.keys().any(|name| forwarded(name) && !is_sampled(name));
+    let names_nobody = !head.headers.keys().any(|name| forwarded(name) && !SEEN_OF_PROXIES.contains(&name.as_str()));
     let fields = head.headers.iter().filter(|(name, _)| by_proxy(name));
     let mut said: Vec<_> =
         fields.map(|(name, value)| [name.as_str().as_bytes(), b"\0", value.as_bytes(), b"\0"].concat()).collect();

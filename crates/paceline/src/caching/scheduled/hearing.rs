@@ -11,6 +11,7 @@ use cache::{
     freshness::{ExchangeTimes, Holds},
     groups,
     store::Key,
+    stored::Stored,
     Millis,
 };
 use http::{header, request, response, HeaderMap, HeaderName, StatusCode};
@@ -25,6 +26,7 @@ use crate::{
     caching::{
         cache_request::{CacheRequest, ForAll},
         invalidation::target_of,
+        partition::SEEN_OF_PROXIES,
         sessions::Visitor,
         SiteCache,
     },
@@ -33,11 +35,9 @@ use crate::{
 
 /// The fields of a request that are remembered: a page may vary by them, and they name nobody.
 const SAMPLED: [HeaderName; 3] = [header::ACCEPT, header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE];
-/// Said by proxies, as far as the application sees it.
-const BY_PROXIES: [&str; 4] = ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-ssl"];
 
 /// A request for a page that changes, and that is for all who come by the same proxies.
-pub(in crate::caching) struct PageRequest<'a> {
+pub(super) struct PageRequest<'a> {
     pub url: &'a Arc<str>,
     pub primary: Key,
     pub for_all: &'a ForAll,
@@ -47,7 +47,7 @@ pub(in crate::caching) struct PageRequest<'a> {
 
 /// When a page changes by itself, as far as the application has said it.
 #[derive(Clone, Copy)]
-pub(in crate::caching) enum Announcement<'a> {
+pub(super) enum Announcement<'a> {
     /// With the answer to this request, all times that it says. By the time of day, when it was asked for.
     Now(&'a [Millis], Millis),
     /// With the stored answer.
@@ -55,8 +55,8 @@ pub(in crate::caching) enum Announcement<'a> {
 }
 
 /// Whether a field of a request is remembered with its page, so that the copy of the application gets it, too.
-pub(in crate::caching) fn is_sampled(name: &HeaderName) -> bool {
-    SAMPLED.contains(name) || BY_PROXIES.contains(&name.as_str())
+pub(super) fn is_sampled(name: &HeaderName) -> bool {
+    SAMPLED.contains(name) || SEEN_OF_PROXIES.contains(&name.as_str())
 }
 
 impl SiteCache {
@@ -96,8 +96,19 @@ impl SiteCache {
         Holds { from: if changes { self.schedule.last_change(asked).max(own) } else { 0 }, until }
     }
 
+    /// A stored page was asked for, and is given.
+    pub(in crate::caching) fn see_hit(&self, head: &request::Parts, primary: Key, for_all: &ForAll, stored: &Stored) {
+        let holds = stored.freshness.holds;
+        if holds.is_bounded() {
+            let announced = Some(holds.until).filter(|until| *until != Millis::MAX);
+            let (path, headers) = (head.uri.path(), &head.headers);
+            let page = PageRequest { url: &stored.url, primary, for_all, path, headers };
+            self.see(&page, Announcement::Stored(announced));
+        }
+    }
+
     /// A page was asked for that changes.
-    pub(in crate::caching) fn see(&self, asked: &PageRequest, said: Announcement) {
+    pub(super) fn see(&self, asked: &PageRequest, said: Announcement) {
         let known = self.schedule.pages.read().get(&asked.primary).cloned();
         let before = if known.is_none() { self.page_of(asked.primary) } else { None };
         let says_nothing = matches!(said, Announcement::Now(&[], _) | Announcement::Stored(None));

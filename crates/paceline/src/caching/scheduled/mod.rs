@@ -29,7 +29,7 @@ use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Reques
 use parking_lot::Mutex;
 use scheduled::{capping, CHANGES_AT};
 
-pub(super) use self::hearing::{is_sampled, Announcement, PageRequest};
+use self::hearing::is_sampled;
 pub use self::{
     prepared::{Changes, Held, PreparedPage, RenderedPage, Unprepared},
     record::{PageRecord, FORMAT},

@@ -1,6 +1,10 @@
 //! What becomes of pages around the time at which they change.
 
-use super::{schedule::MAX_PAGES, *};
+use super::{
+    hearing::{Announcement, PageRequest},
+    schedule::MAX_PAGES,
+    *,
+};
 use crate::{
     caching::{cache_request::ForAll, exchanged, kin::Kin, Lookup, Purge},
     exchange::{identity::User, Connection, Exchange},
