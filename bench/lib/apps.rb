@@ -29,6 +29,16 @@ module Bench
       App.new(name: :rack, directory: File.join(HERE, "bench/apps/rack"), environment: { "BENCH_FILES" => files })
     end
 
+    # Many small applications, two files and a database.
+    def cases
+      directory = File.join(WORK, "cases")
+      source = File.join(HERE, "bench/apps/cases/config.ru")
+      FileUtils.mkdir_p(File.join(directory, "public"))
+      FileUtils.cp(source, directory)
+      RackCases::FILES.each { |name, content| File.binwrite(File.join(directory, "public", name), content) }
+      App.new(name: :cases, directory: directory, environment: { "BENCH_WORK" => directory })
+    end
+
     # Where a server may make folders.
     def learned
       directory = File.join(WORK, "learned")

@@ -60,7 +60,11 @@ module Bench
     def self.named(names)
       return all if names.empty?
 
-      names.map { |name| all.find { |scenario| scenario.name == name } or raise ArgumentError, "no scenario #{name}; there are #{all.map(&:name).join(", ")}" }
+      # Those of `cases` are many, so they are run only where they are named.
+      known = all + RackCases.all
+      names.flat_map { |name| name == "cases" ? RackCases.all.map(&:name) : name }.map do |name|
+        known.find { |scenario| scenario.name == name } or raise ArgumentError, "no scenario #{name}; there are cases, #{known.map(&:name).join(", ")}"
+      end
     end
 
     # With CONNECTIONS given: the fast ones at every shape. Where a request takes milliseconds, connecting is nothing beside it and 100 clients
@@ -75,3 +79,5 @@ module Bench
     end
   end
 end
+
+require_relative "rack_cases"

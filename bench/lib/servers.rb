@@ -4,11 +4,12 @@
 # mode, with the same number of workers, and the application loaded before the fork.
 module Bench
   # WORKER tells a worker by its process title, WORKERS how many there must be (Servers::WORKERS); PACKAGE is the Debian package whose
-  # version is noted; PROGRAMS must be installed; HIT a header of its answers from a cache, and what its value must be (Caches::HITS).
+  # version is noted; PROGRAMS must be installed; HIT a header of its answers from a cache, and what its value must be (Caches::HITS);
+  # ONLY the scenarios that it takes part in, WITHOUT those that it can't answer.
   # VARIABLE of the environment names what it is run from, and without it the server is left out unless it is asked for.
-  Server = Struct.new(:name, :package, :worker, :workers, :programs, :hit, :threads, :only, :note, :command, :variable, :checkout, keyword_init: true) do
+  Server = Struct.new(:name, :package, :worker, :workers, :programs, :hit, :threads, :only, :without, :note, :command, :variable, :checkout, keyword_init: true) do
     def serves?(scenario)
-      only.nil? || only.include?(scenario)
+      (only.nil? || only.include?(scenario)) && !without&.include?(scenario)
     end
 
     # Whether it takes part when no server is named.
@@ -29,6 +30,8 @@ module Bench
     WORKERS = Integer(ENV.fetch("BENCH_WORKERS", 2))
     THREADS = 5
     BASELINE = "puma"
+    # Scenarios with bodies that are called (Rack 3), which not every server knows.
+    STREAMS = %w[stream_small stream_large].freeze
     # In which they take turns. Fewer make a ratio a first impression, and reports say so.
     ROUNDS = 5
 
@@ -91,7 +94,7 @@ module Bench
         command: ->(port, work) { [File.join(PEERS, "nginx-puma"), port, WORKERS, THREADS, work] }
       ),
       Server.new(
-        name: "unicorn", package: "unicorn", programs: %w[unicorn], worker: /unicorn worker\[/, threads: 1, note: "#{WORKERS} processes, preloaded; knows no keep-alive",
+        name: "unicorn", package: "unicorn", programs: %w[unicorn], worker: /unicorn worker\[/, threads: 1, without: STREAMS, note: "#{WORKERS} processes, preloaded; knows no keep-alive",
         command: ->(port, _) { ["unicorn", "-c", File.join(PEERS, "unicorn.rb"), "-l", "127.0.0.1:#{port}", "-E", "production", "--no-default-middleware"] }
       ),
       Server.new(
