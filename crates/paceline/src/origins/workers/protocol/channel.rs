@@ -307,7 +307,7 @@ impl Channel {
                     continue;
                 }
                 Poll::Pending => match spin::spin(|| read_now(stream, received)) {
-                    Some(read) => read,
+                    Some(read) => read.map(|(count, _)| count),
                     None => return Poll::Pending,
                 },
                 Poll::Ready(read) => read,
@@ -392,26 +392,40 @@ fn poll_read(
             ready.clear_ready();
             continue;
         };
-        if read.as_ref().is_ok_and(|count| (1..READ).contains(count)) {
+        if read.as_ref().is_ok_and(|(count, room)| (1..*room).contains(count)) {
             ready.clear_ready();
         }
-        return Poll::Ready(read);
+        return Poll::Ready(read.map(|(count, _)| count));
     }
 }
 
-/// Reads what is there, whatever the event loop knows; None: nothing.
-fn read_now(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> Option<io::Result<usize>> {
-    SCRATCH.with_borrow_mut(|scratch| loop {
-        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
-            Ok((_, count)) => {
+/// Reads what is there, whatever the event loop knows; None: nothing. How many bytes came, and how many there was room for.
+///
+/// Of a frame that has begun the rest is read straight to where it belongs, and nothing behind it.
+#[allow(unsafe_code)]
+fn read_now(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> Option<io::Result<(usize, usize)>> {
+    let room = frame::make_room(received);
+    loop {
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        let read = if room == 0 {
+            SCRATCH.with_borrow_mut(|scratch| {
+                let (_, count) = rustix::net::recv(stream, &mut scratch[..], flags)?;
                 received.extend_from_slice(&scratch[..count]);
-                return Some(Ok(count));
-            }
+                Ok((count, READ))
+            })
+        } else {
+            let read = rustix::net::recv(stream, &mut received.spare_capacity_mut()[..room], flags);
+            let count = read.map(|(_, count)| count);
+            // SAFETY: the kernel has written so many bytes to the beginning of the room behind what was received.
+            unsafe { received.set_len(received.len() + count.unwrap_or(0)) };
+            count.map(|count| (count, room))
+        };
+        match read {
             Err(rustix::io::Errno::WOULDBLOCK) => return None,
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Some(Err(error.into())),
+            read => return Some(read.map_err(io::Error::from)),
         }
-    })
+    }
 }
 
 /// Whether something that was sent has not been read by the other side (SIOCOUTQ, unix(7)).
@@ -427,7 +441,7 @@ fn is_unread(stream: &AsyncFd<StdUnixStream>) -> bool {
 /// to read.
 fn read_rest(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> io::Result<usize> {
     match read_now(stream, received) {
-        Some(read) => read,
+        Some(read) => read.map(|(count, _)| count),
         // As the kernel says it where nobody else holds the other end.
         None if is_unread(stream) => Err(io::ErrorKind::ConnectionReset.into()),
         None => Ok(0),

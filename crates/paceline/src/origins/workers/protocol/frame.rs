@@ -13,8 +13,8 @@ use crate::exchange::Counters;
 
 /// Largest payload either side may send.
 pub const MAX_PAYLOAD: usize = 16 << 20;
-/// Most that is reserved on the word of a prefix alone, while less than that has come.
-const FIRST_RESERVED: usize = 64 << 10;
+/// Most that is reserved on the word of a prefix alone, while less than that has come: the largest response that is sent whole, and a little.
+const FIRST_RESERVED: usize = (1 << 20) + (16 << 10);
 /// Most header fields that a response is built of: a list of empty ones would take many times the memory of its frame.
 pub const MAX_HEADERS: usize = 10_000;
 /// Most lines of a backtrace that are kept.
@@ -107,13 +107,28 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Raw>, Malformed> {
         return Err(Malformed("payload over 16 MiB"));
     }
     if buffer.len() < PREFIX + length {
-        // What is announced may never come: room is made for as much again as is there.
-        buffer.reserve((PREFIX + length - buffer.len()).min(buffer.len().max(FIRST_RESERVED)));
+        make_room(buffer);
         return Ok(None);
     }
     let mut frame = buffer.split_to(PREFIX + length);
     frame.advance(PREFIX);
     Ok(Some(Raw { kind, payload: frame.freeze() }))
+}
+
+/// Makes room for the rest of the frame of which `buffer` holds the beginning, or for a part of the rest. How many bytes can be read there without what comes
+/// after the frame; 0: no frame has begun that can be read on.
+pub fn make_room(buffer: &mut BytesMut) -> usize {
+    let announced = buffer.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+    if announced > MAX_PAYLOAD {
+        return 0;
+    }
+    // What is announced may never come: room is made for as much again as is there.
+    let room = (PREFIX + announced).saturating_sub(buffer.len()).min(buffer.len().max(FIRST_RESERVED));
+    if buffer.len() < PREFIX {
+        return 0;
+    }
+    buffer.reserve(room);
+    room
 }
 
 /// Encodes a frame around a payload that is written by `fill`.
