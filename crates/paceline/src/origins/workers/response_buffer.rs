@@ -1,5 +1,6 @@
 //! Between a worker that writes a response and a client that reads it: memory up to a bound, then an unlinked file up
-//! to a bound, and only then is the worker made to wait. So a slow client costs no worker.
+//! to a bound, and only then is the worker made to wait. So a slow client costs no worker. One that reads as fast as the worker writes is waited for a
+//! moment: that is cheaper than the file.
 //! It never changes or joins the pieces.
 
 use std::{
@@ -12,13 +13,22 @@ use std::{
         Arc,
     },
     task::{ready, Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use tokio::sync::{mpsc, Notify};
+use tokio::{
+    sync::{mpsc, Notify},
+    time::{timeout, Instant},
+};
 
 use crate::support::buffer_memory::BODIES;
+
+/// A client that has taken nothing for so long is slow.
+const SLOW: Duration = Duration::from_millis(5);
+/// A worker waits no longer than this for one that is not.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 enum Piece {
     Bytes(Bytes),
@@ -46,6 +56,8 @@ pub struct Writer {
     memory: usize,
     disk: u64,
     end_of_spool: u64,
+    /// How much longer the client is waited for before the file is used.
+    patience: Duration,
 }
 
 /// The client's side: a response body.
@@ -68,7 +80,8 @@ pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
         gone: AtomicBool::new(false),
         spool: std::sync::OnceLock::new(),
     });
-    let writer = Writer { pieces: sender, shared: shared.clone(), memory, disk, end_of_spool: 0 };
+    let writer =
+        Writer { pieces: sender, shared: shared.clone(), memory, disk, end_of_spool: 0, patience: LONGEST_WAIT };
     (writer, Reader { pieces: receiver, shared, promised: None, aborted: false })
 }
 
@@ -92,6 +105,12 @@ impl Writer {
                     Ok(held) => return self.keep(held),
                     Err(back) => bytes = back,
                 }
+            }
+            if on_disk == 0 && in_memory > 0 && !self.patience.is_zero() {
+                let began = Instant::now();
+                let is_slow = timeout(SLOW.min(self.patience), self.shared.taken.notified()).await.is_err();
+                self.patience = if is_slow { Duration::ZERO } else { self.patience.saturating_sub(began.elapsed()) };
+                continue;
             }
             // The file is filled once and then emptied whole, or it would grow for ever under a client that keeps
             // behind. A full disk is no reason to break the response: the worker waits instead.
@@ -222,6 +241,36 @@ mod tests {
             }
             drop(writer);
             assert_eq!(reader.collect().await.unwrap().to_bytes(), expected);
+        });
+    }
+
+    #[test]
+    fn what_a_client_takes_as_it_comes_needs_no_file() {
+        run(async {
+            let (mut writer, mut reader) = buffer(4, 1 << 20);
+            let writing = tokio::spawn(async move {
+                for _ in 0..1000 {
+                    writer.write(Bytes::from("abcd")).await.unwrap();
+                }
+                writer.shared.spool.get().is_some()
+            });
+            let mut total = 0;
+            while let Some(frame) = reader.frame().await {
+                total += frame.unwrap().into_data().unwrap().len();
+            }
+            assert_eq!((total, writing.await.unwrap()), (4000, false));
+        });
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_for_a_moment_is_not_waited_for_again() {
+        run(async {
+            let (mut writer, reader) = buffer(4, 1 << 20);
+            for _ in 0..100 {
+                writer.write(Bytes::from("abcd")).await.unwrap();
+            }
+            assert_eq!(writer.patience, Duration::ZERO);
+            drop(reader);
         });
     }
 
