@@ -85,6 +85,39 @@ class NativeTest < Paceline::Test
     ours&.close
   end
 
+  # What an application does to its strings while the front reads is too late.
+  def test_a_response_that_waits_for_a_full_socket_is_what_it_was
+    counted = F::Counters.new(0, 0, 0, 0, 0, "")
+    ours, theirs = UNIXSocket.pair
+    parts = [Random.new(2).bytes(400_000), "y" * 300_000, +"z"]
+    expected = parts.join
+    sending = Thread.new { N.respond(ours.fileno, nil, 1, 200, 0, counted, {}, parts) }
+    Thread.pass until sending.stop?
+    parts[0].setbyte(399_999, 0)
+    parts[1].clear
+    parts[2].replace("w" * 300_000)
+    parts.clear
+    GC.start
+    GC.compact if GC.respond_to?(:compact)
+    head = theirs.read(5)
+    assert_equal expected, theirs.read(head.unpack1("N")).byteslice(-expected.bytesize, expected.bytesize)
+    assert_equal :sent, sending.value
+  ensure
+    ours&.close
+    theirs&.close
+  end
+
+  def test_a_slice_is_sent_behind_its_head
+    ours, theirs = UNIXSocket.pair
+    N.send_slice(ours.fileno, "head", "a body", 2, 4)
+    N.send_slice(ours.fileno, "", "a body", 6, 0)
+    assert_equal "headbody", theirs.read(8)
+    [[-1, 1], [7, 0], [2, 5], [0, -1]].each { |at, size| assert_raises(ArgumentError) { N.send_slice(ours.fileno, "", "a body", at, size) } }
+  ensure
+    ours&.close
+    theirs&.close
+  end
+
   def test_receiving_waits_and_lets_other_threads_run
     ours, theirs = UNIXSocket.pair
     waiting = Thread.new { N.receive(ours.fileno, 100) }

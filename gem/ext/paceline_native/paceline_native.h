@@ -9,9 +9,12 @@
 
 /* socket.c */
 
-/* Sends all of `count` pieces to `fd`; raises Errno::*. The pieces must stay where they are only until the first wait: what the
- * socket does not take at once is copied. */
-void paceline_send(int fd, struct iovec *pieces, int count);
+/* Bodies up to this size are copied behind their head: that is cheaper than to give the kernel many pieces, or to keep others from changing them. */
+#define PACELINE_COPIED (64 * 1024)
+
+/* Sends all of `count` pieces to `fd`; raises Errno::*. What the socket does not take at once is copied, unless the pieces are `kept`: then nobody changes,
+ * frees or moves them before this returns. */
+void paceline_send(int fd, struct iovec *pieces, int count, int kept);
 
 /* fork.c: whether this process was marked, and whether it was forked from one that was. */
 int paceline_is_marked(void);

@@ -4,8 +4,6 @@
 
 #define RESPONSE 0x31
 #define MOST_WHOLE (1024 * 1024)
-/* Bodies up to this size are copied behind their head: that is cheaper than to give the kernel many pieces. */
-#define COPIED (64 * 1024)
 #define MOST_PIECES 64
 
 static VALUE header_classes = Qnil, sent;
@@ -97,7 +95,7 @@ static VALUE respond(VALUE self, VALUE fd, VALUE mailbox, VALUE number, VALUE st
     VALUE spans = RSTRUCT_GET(counted, 5);
     if (size < 0 || !RB_TYPE_P(spans, T_STRING) || RSTRING_LEN(spans) > 4096) return Qfalse;
 
-    VALUE out = rb_str_buf_new(512 + (size <= COPIED ? size : 0));
+    VALUE out = rb_str_buf_new(512 + (size <= PACELINE_COPIED ? size : 0));
     uint8_t fixed[5 + 8 + 3 + 28 + 2] = {0};
     fixed[4] = RESPONSE;
     paceline_put_u64(fixed + 5, NUM2ULL(number));
@@ -115,8 +113,10 @@ static VALUE respond(VALUE self, VALUE fd, VALUE mailbox, VALUE number, VALUE st
 
     long count = RARRAY_LEN(parts);
     struct iovec pieces[1 + MOST_PIECES];
+    /* Frozen, sharing the bytes of the parts: the application may change these while this thread waits. On the stack, so that nothing moves them. */
+    volatile VALUE kept[MOST_PIECES];
     int used = 1;
-    if (size <= COPIED || count > MOST_PIECES) {
+    if (size <= PACELINE_COPIED || count > MOST_PIECES) {
         for (long index = 0; index < count; index++) {
             VALUE part = RARRAY_AREF(parts, index);
             rb_str_buf_cat(out, RSTRING_PTR(part), RSTRING_LEN(part));
@@ -125,12 +125,13 @@ static VALUE respond(VALUE self, VALUE fd, VALUE mailbox, VALUE number, VALUE st
         for (long index = 0; index < count; index++) {
             VALUE part = RARRAY_AREF(parts, index);
             if (RSTRING_LEN(part) == 0) continue;
+            part = kept[used - 1] = rb_str_new_frozen(part);
             pieces[used++] = (struct iovec){RSTRING_PTR(part), RSTRING_LEN(part)};
         }
     }
     pieces[0] = (struct iovec){RSTRING_PTR(out), RSTRING_LEN(out)};
     int left = paceline_mailbox_put(mailbox, NUM2INT(fd), pieces, used);
-    if (!left) paceline_send(NUM2INT(fd), pieces, used);
+    if (!left) paceline_send(NUM2INT(fd), pieces, used, 1);
     RB_GC_GUARD(out);
     RB_GC_GUARD(parts);
     return left ? Qtrue : sent;

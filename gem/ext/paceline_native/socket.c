@@ -149,23 +149,29 @@ static VALUE send_rest(RB_BLOCK_CALL_FUNC_ARGLIST(_, data)) {
     return Qnil;
 }
 
-/* While this thread waits, others may change, free or move the memory that the pieces lie in. What they raise here (Timeout) comes before
+/* While this thread waits, others may change, free or move the memory that the pieces lie in, unless it is kept. What they raise here (Timeout) comes before
  * anything of this is sent, or when all of it is: after half a frame nobody would know where the next one begins. */
-static void send_later(int fd, struct iovec *pieces, int count, int begun) {
-    VALUE rest = rb_str_buf_new(0);
-    for (int index = 0; index < count; index++) rb_str_buf_cat(rest, pieces[index].iov_base, pieces[index].iov_len);
-    rb_str_freeze(rest);
-    struct iovec piece = {RSTRING_PTR(rest), RSTRING_LEN(rest)};
-    struct sending sending = {fd, &piece, 1};
+static void send_later(int fd, struct iovec *pieces, int count, int begun, int kept) {
+    VALUE rest = Qnil;
+    struct iovec piece;
+    if (!kept) {
+        rest = rb_str_buf_new(0);
+        for (int index = 0; index < count; index++) rb_str_buf_cat(rest, pieces[index].iov_base, pieces[index].iov_len);
+        rb_str_freeze(rest);
+        piece = (struct iovec){RSTRING_PTR(rest), RSTRING_LEN(rest)};
+        pieces = &piece;
+        count = 1;
+    }
+    struct sending sending = {fd, pieces, count};
     if (!begun) send_more(&sending);
     if (sending.pieces_left > 0) rb_block_call(rb_cThread, handle_interrupt, 1, &nothing, send_rest, (VALUE)&sending);
     RB_GC_GUARD(rest);
 }
 
-void paceline_send(int fd, struct iovec *pieces, int count) {
+void paceline_send(int fd, struct iovec *pieces, int count, int kept) {
     for (int begun = 0; count > 0;) {
         int error = send_some(fd, &pieces, &count);
-        if (error == EAGAIN || error == EWOULDBLOCK) return send_later(fd, pieces, count, begun);
+        if (error == EAGAIN || error == EWOULDBLOCK) return send_later(fd, pieces, count, begun, kept);
         if (error == 0) begun = 1;
         else if (error != EINTR) rb_syserr_fail(error, "send");
     }
@@ -174,8 +180,25 @@ void paceline_send(int fd, struct iovec *pieces, int count) {
 /* send(fd, bytes): all of them. Raises Errno::*. */
 static VALUE send_bytes(VALUE self, VALUE fd, VALUE bytes) {
     StringValue(bytes);
+    int large = RSTRING_LEN(bytes) > PACELINE_COPIED;
+    if (large) bytes = rb_str_new_frozen(bytes);
     struct iovec piece = {RSTRING_PTR(bytes), RSTRING_LEN(bytes)};
-    paceline_send(NUM2INT(fd), &piece, 1);
+    paceline_send(NUM2INT(fd), &piece, 1, large);
+    RB_GC_GUARD(bytes);
+    return Qnil;
+}
+
+/* send_slice(fd, head, bytes, at, size): all of `head`, and behind it `size` of the bytes from `at` on. Raises Errno::* and ArgumentError. */
+static VALUE send_slice(VALUE self, VALUE fd, VALUE head, VALUE bytes, VALUE at, VALUE size) {
+    StringValue(head);
+    StringValue(bytes);
+    long from = NUM2LONG(at), length = NUM2LONG(size);
+    if (from < 0 || length < 0 || from > RSTRING_LEN(bytes) || length > RSTRING_LEN(bytes) - from) rb_raise(rb_eArgError, "a slice of what is not there");
+    head = rb_str_new_frozen(head);
+    bytes = rb_str_new_frozen(bytes);
+    struct iovec pieces[] = {{RSTRING_PTR(head), RSTRING_LEN(head)}, {RSTRING_PTR(bytes) + from, length}};
+    paceline_send(NUM2INT(fd), pieces, 2, 1);
+    RB_GC_GUARD(head);
     RB_GC_GUARD(bytes);
     return Qnil;
 }
@@ -187,4 +210,5 @@ void paceline_init_socket(VALUE native) {
     rb_gc_register_mark_object(rb_obj_freeze(nothing));
     rb_define_module_function(native, "receive", receive, 2);
     rb_define_module_function(native, "send_all", send_bytes, 2);
+    rb_define_module_function(native, "send_slice", send_slice, 5);
 }

@@ -196,14 +196,15 @@ module Paceline
 
       # Leaves an answer whose bytes lie in two pieces.
       def leave_both(head, body)
-        mailbox&.put(fd, head, body) || write_both(head, body)
+        mailbox&.put(fd, head, body) || write_slice(head, body, 0, body.bytesize)
       end
 
-      # Two pieces in one system call.
-      def write_both(head, body)
-        check_ours
+      # All of HEAD, and behind it SIZE of the bytes from AT on. Raises Errno::*.
+      def write_slice(head, bytes, at, size)
         @written = true
-        Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
+        return Native.send_slice(fd, head, bytes, at, size) if Native
+        check_ours
+        Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, bytes.byteslice(at, size)) }
       end
 
       # Whether some frames can be written without waiting for the front.

@@ -16,9 +16,11 @@ module Paceline
   module Server
     class Response
       SMALL = 16 * 1024
+      # Bytes of a body that is too large for one frame, in each of its frames.
+      PIECE = 256 * 1024
       NO_PARTS = [].freeze
       NO_CALLBACKS = [].freeze
-      private_constant :SMALL, :NO_PARTS, :NO_CALLBACKS
+      private_constant :SMALL, :PIECE, :NO_PARTS, :NO_CALLBACKS
 
       def initialize(channel)
         @channel = channel
@@ -186,9 +188,10 @@ module Paceline
         tell_record
         @begun = true
         @channel.write(Frames.head(number, @status, 0, headers))
-        Frames.each_chunk(body) do |size, slice|
+        0.step(body.bytesize - 1, PIECE) do |at|
           raise ClientGone, "the client is gone" if @channel.cancelled?
-          @channel.write_both(Frames.chunk_head(number, size), slice)
+          size = [PIECE, body.bytesize - at].min
+          @channel.write_slice(Frames.chunk_head(number, size), body, at, size)
         end
         @channel.write(Frames.ending(Frames::END_, number, busy, @cost.stop(chunks)))
       end

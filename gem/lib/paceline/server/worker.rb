@@ -23,6 +23,10 @@ module Paceline
       IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
       # So many of what keeps it from being forked are told.
       NAMED = 3
+
+      # Bytes of an answer that a thread leaves in its socket without waiting for the front, at most. The kernel allows a worker no more than
+      # net.core.wmem_max.
+      SEND_BUFFER = 512 * 1024
       private_constant :IGNORED, :NAMED
 
       def self.now
@@ -121,6 +125,7 @@ module Paceline
       # Gives thread `number` a fresh channel; the front gets the other end. SystemCallError: there is none, and the front has not heard of it.
       def open_channel(number)
         ours, theirs = UNIXSocket.pair
+        ours.setsockopt(:SOCKET, :SNDBUF, SEND_BUFFER)
         mailbox = Native::Mailbox.open if Native # nil in a process that could not tell its children
         frames = [[Frames::CHANNEL, Frames.fields(number), theirs]]
         # Threads open channels at the same time: a mailbox belongs to the next channel that the front is given.
