@@ -74,4 +74,26 @@ class GathererTest < Paceline::Test
     immediate.add("y")
     assert_equal 2, channel.written.size
   end
+
+  # The clock of the test stands: no pause is long enough.
+  def test_flushes_without_a_pause_wait_for_company_after_the_first_ones
+    channel = Channel.new
+    gathered = gatherer(channel)
+    time = 5.0
+    gathered.define_singleton_method(:now) { time }
+    channel.writable = false # the flusher sends nothing
+    1000.times { gathered.add("x") && gathered.flush }
+    assert_equal Paceline::Server::Gatherer::FLUSHES, channel.written.size
+    time += 2 * Paceline::Server::Gatherer::DELAY
+    gathered.flush
+    assert_equal Paceline::Server::Gatherer::FLUSHES + 1, channel.written.size
+    assert_empty gathered.pending
+  end
+
+  def test_each_event_is_flushed
+    channel = Channel.new
+    gathered = gatherer(channel, immediate: true)
+    100.times { gathered.add("x") && gathered.flush }
+    assert_equal 100, channel.written.size
+  end
 end

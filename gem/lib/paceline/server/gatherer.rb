@@ -16,6 +16,9 @@ module Paceline
       # Seconds after which what there is goes out, even if the app is doing something else.
       DELAY = 0.001
 
+      # So many flushes go out at once although they follow each other within DELAY. Those after them wait for company as well.
+      FLUSHES = 16
+
       NONE = "".b.freeze
       private_constant :NONE
 
@@ -29,6 +32,8 @@ module Paceline
         @pending = String.new(encoding: Encoding::BINARY)
         @watched = @ended = false
         @due = nil # when what is pending has waited long enough
+        @flushed_at = 0.0
+        @flushes = FLUSHES
         @count = 0
       end
 
@@ -61,17 +66,19 @@ module Paceline
         size
       end
 
-      # Sends what there is. Raises ClientGone.
+      # Sends what there is: at once, unless that is asked for after each of many pieces that come without a pause. Raises ClientGone.
       def flush
+        full unless hurried?
+      end
+
+      # There is enough for a write.
+      def full
         not_ended
         raise ClientGone, "the client is gone" if @channel.cancelled?
         @lock.synchronize { send_pending }
       rescue SystemCallError
         raise ClientGone, "the front is gone"
       end
-
-      # There is enough for a write.
-      alias full flush
 
       # The first piece of the next write is here.
       def begin_pending
@@ -121,6 +128,15 @@ module Paceline
       end
 
       private
+
+      # Whether FLUSHES flushes came without a pause before this one: what is pending is sent by the flusher then.
+      def hurried?
+        last, @flushed_at = @flushed_at, now
+        @flushes = FLUSHES if @flushed_at - last > DELAY
+        return @limit > 1 if @flushes.zero?
+        @flushes -= 1
+        false
+      end
 
       # An app may keep the stream of a response that is complete; by now the channel may be another request's.
       def not_ended
