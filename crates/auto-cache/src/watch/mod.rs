@@ -388,7 +388,8 @@ impl Watch {
                     self.unnamed.was_equal(across, &page.makers, &brought, answer.visitor);
                     // One that is nobody's can be shown to more; and none is shown for longer than the last answer says.
                     let ends_first = page.ends() <= made.good_until.unwrap_or(u64::MAX);
-                    if ends_first && (!page.makers.are_personal() || brought.is_personal(&page.makers)) {
+                    let is_as_personal = !page.makers.are_personal() || brought.is_personal(&page.makers);
+                    if ends_first && is_as_personal && !page.makers.were_before(&brought, answer.visitor) {
                         return Ok(Outcome::Equal);
                     }
                 }

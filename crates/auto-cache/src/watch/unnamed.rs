@@ -165,6 +165,14 @@ impl Makers {
         self.fields.iter().any(|(seen, _)| seen.kind == Kind::Personal)
     }
 
+    /// The same visitor asks with another cookie of the session: an answer that nobody could follow has renewed it, and this page waits for a cookie that does not come back.
+    pub fn were_before(&self, brought: &Brought, visitor: u64) -> bool {
+        let own = self.fields.iter().find(|(seen, _)| Some(seen.field) == self.session);
+        let asked = |field| brought.find(field).map(|seen| seen.value);
+        self.visitor == visitor
+            && own.is_some_and(|(seen, _)| asked(seen.field).is_some_and(|asked| asked != seen.value))
+    }
+
     /// Bytes.
     pub fn size(&self) -> usize {
         48 * self.fields.len() + 16 * self.named.len()

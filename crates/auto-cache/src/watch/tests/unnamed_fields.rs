@@ -201,3 +201,32 @@ fn what_is_remembered_of_values_has_a_bound() {
     assert!(site.watch.unnamed.size() <= 2 * unnamed::MAX_HALF, "{}", site.watch.unnamed.size());
     assert_eq!(site.ask(1, None, "Pils"), "Pils");
 }
+
+#[test]
+fn a_session_whose_cookie_an_answer_has_renewed_that_is_not_kept_is_shown_pages() {
+    let session = [beer("i1"), fields(&["C", "", "_s", "browser", "V", "", "session", "user_id", "7"])].concat();
+    let mut site = Site::proven(&session, "Pils");
+    site.write(&update("i1"));
+    let answer = |site: &mut Site, asked: &'static str, set: &'static str| {
+        site.visitor = 1;
+        site.cookies = [("_s", asked)].into();
+        site.set = vec![SetCookie { name: "_s", value: set.as_bytes(), until: None }];
+        site.answer(&session, "Pils");
+        site.cookies = [("_s", set)].into();
+    };
+    answer(&mut site, "a", "b");
+    answer(&mut site, "b", "c");
+    assert_eq!(site.shown().as_deref(), Some("Pils"), "it is the same session");
+    // An answer that is not kept has made it of another one.
+    answer(&mut site, "x", "y");
+    assert_eq!(site.shown().as_deref(), Some("Pils"));
+    // Somebody else's is not shown it, and takes nothing from him.
+    site.cookies = [("_s", "z")].into();
+    site.visitor = 2;
+    site.set = vec![SetCookie { name: "_s", value: b"z2", until: None }];
+    site.answer(&session, "Pils");
+    site.cookies = [("_s", "z2")].into();
+    assert_eq!(site.shown(), None);
+    site.cookies = [("_s", "y")].into();
+    assert_eq!(site.shown().as_deref(), Some("Pils"));
+}
