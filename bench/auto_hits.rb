@@ -94,8 +94,7 @@ module Bench
 
         #{@options[:requests]} requests, drawn with seed #{@options[:seed]}: #{@options[:rate]} a second at drawn times, before #{@options[:writes]} of a hundred somebody writes. Brewery: six guests who come and
         go; notes on beers, and prices. Redmine: half of the requests by three people who have signed in (sessions are not looked up by their token: `redmine_verify_sessions`
-        is off, as in Redmine's tests), half by strangers; issues, the wiki, news, time, rights. Two lines of Redmine are changed besides, without which none of its pages can be kept: SudoMode
-        does not read the clock, and ApplicationHelper gives forms no names by chance. Before that, each page of a route that can be kept was asked for until the route is shown.
+        is off, as in Redmine's tests), half by strangers; issues, the wiki, news, time, rights. One line of Redmine is changed besides: SudoMode does not read the clock. Before that, each page of a route that can be kept was asked for until the route is shown.
         Hits of the automatic cache are the server's own answers. The two others are reckoned from the same requests: each keeps every page under its address, one copy for all guests or
         strangers and one for each person who has signed in; one drops it when a table is written that it has read, the other after #{@options[:ttl]} s. Not the application's: the application, asked at the same
         moment, gave another page, tokens aside. On a machine that is so busy that the server reads announcements late, it shows no pages for a moment, and the automatic cache has fewer hits.

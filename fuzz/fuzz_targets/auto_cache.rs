@@ -6,6 +6,7 @@
 use auto_cache::{
     effects::{Change, Image, Write},
     holes::{Template, Visitor},
+    random_text::{places, RandomText},
     schema::Schema,
     sql::{
         shape::Shape,
@@ -67,13 +68,21 @@ fn check_sql(sql: &str, dialect: Dialect) {
 fn check_body(body: &[u8]) {
     let (secret, nonce) = ([b'A'; 32], "0123456789abcdef");
     let forms = [(String::from("/posts"), String::from("post"))];
-    let template = Template::cut(body, &Visitor { secret: Some(&secret), forms: &forms, nonce: Some(nonce) });
+    let random = [("hex", "1a2b3c4d"), ("alphanumeric", "Ab3Ab3Ab3")];
+    let random = random.map(|(form, text)| RandomText::new(form, text.into()).expect("they are of these forms"));
+    let texts = places(body, &random).unwrap_or_default();
+    assert!(texts.iter().all(|(range, _)| random.iter().any(|text| text.is_in(&body[range.clone()]))));
+    let visitor = Visitor { secret: Some(&secret), forms: &forms, nonce: Some(nonce), texts: &texts };
+    let template = Template::cut(body, &visitor);
+    if template.texts() == texts.len() {
+        assert!(texts.is_empty() || random.iter().all(|text| !text.is_in(template.text())));
+    }
     let filled = template.fill(Some(&secret), Some(nonce), || [7; 32]).expect("secret and nonce are there");
     assert_eq!(filled.len(), body.len());
-    if template.tokens() == 0 {
+    if template.tokens() + template.texts() == 0 {
         assert_eq!(filled, body);
     }
     // It has the same holes once more.
-    let again = Template::cut(&filled, &Visitor { secret: Some(&secret), forms: &forms, nonce: Some(nonce) });
+    let again = Template::cut(&filled, &Visitor { texts: &[], ..visitor });
     assert!(again.tokens() >= template.tokens());
 }

@@ -1,4 +1,4 @@
-//! A body whose CSRF tokens and nonces are cut out. Rails (up to 8.1) masks the token of a session again for each form: 32
+//! A body whose CSRF tokens, nonces and random texts are cut out. Rails (up to 8.1) masks the token of a session again for each form: 32
 //! random bytes, and those bytes XOR the token, in Base64. So a token is recognized by the session's secret alone, and is
 //! minted for another visitor by his. It reads no session and makes no random bytes: both are arguments.
 
@@ -9,6 +9,8 @@ use base64::{
     Engine,
 };
 use ring::hmac;
+
+use crate::random_text::Place;
 
 /// A session's `_csrf_token`, decoded.
 pub type Secret = [u8; 32];
@@ -31,6 +33,7 @@ pub enum Kind {
 enum Hole {
     Token { kind: Kind, url_safe: bool },
     Nonce,
+    Text(Place),
 }
 
 /// A body, or the value of a header, with its holes.
@@ -49,6 +52,8 @@ pub struct Visitor<'a> {
     pub forms: &'a [(String, String)],
     /// Of the Content-Security-Policy.
     pub nonce: Option<&'a str>,
+    /// Where its random texts are.
+    pub texts: &'a [(Range<usize>, Place)],
 }
 
 /// Characters of a masked token: 64 bytes, without padding.
@@ -72,18 +77,19 @@ impl Kind {
 }
 
 impl Template {
-    /// Cuts the visitor's tokens and nonce out of the body. What it does not find stays: compare `tokens()` with the
-    /// number of tokens that were minted for the page before it is kept.
+    /// Cuts the visitor's tokens, nonce and random texts out of the body. What it does not find stays: compare `tokens()` with the
+    /// number of tokens that were minted for the page before it is kept, and `texts()` with the number of their places.
     pub fn cut(body: &[u8], visitor: &Visitor) -> Template {
         let mut found = visitor.secret.map_or_else(Vec::new, |secret| tokens(body, secret, visitor.forms));
         if let Some(nonce) = visitor.nonce.filter(|nonce| nonce.len() >= MIN_NONCE) {
             found.extend(occurrences(body, nonce.as_bytes()).map(|range| (range, Hole::Nonce)));
         }
+        found.extend(visitor.texts.iter().map(|(range, place)| (range.clone(), Hole::Text(*place))));
         found.sort_by_key(|(range, _)| range.start);
         let (mut text, mut holes) = (Vec::with_capacity(body.len()), Vec::new());
         let mut at = 0;
         for (range, hole) in found {
-            // A nonce that is part of a token, or the reverse.
+            // A nonce that is part of a token or a text, or the reverse.
             if range.start < at {
                 continue;
             }
@@ -116,18 +122,31 @@ impl Template {
     }
 
     pub fn nonces(&self) -> usize {
-        self.holes.len() - self.tokens()
+        self.holes.iter().filter(|(_, hole)| matches!(hole, Hole::Nonce)).count()
+    }
+
+    /// Places of random texts.
+    pub fn texts(&self) -> usize {
+        self.holes.iter().filter(|(_, hole)| matches!(hole, Hole::Text(_))).count()
     }
 
     /// The body for another visitor. None: it has tokens or a nonce, and this visitor has no secret or nonce.
     pub fn fill(&self, secret: Option<&Secret>, nonce: Option<&str>, mut pad: impl FnMut() -> Pad) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(self.text.len() + 90 * self.holes.len());
+        let mut texts: Vec<String> = Vec::new();
         let mut at = 0;
         for (place, hole) in &self.holes {
             body.extend(&self.text[at..*place]);
             at = *place;
             match hole {
                 Hole::Nonce => body.extend(nonce?.as_bytes()),
+                // They are numbered as they come.
+                Hole::Text(Place { number, form, length }) => {
+                    if *number == texts.len() {
+                        texts.push(form.text(*length, &mut pad));
+                    }
+                    body.extend(texts.get(*number)?.as_bytes());
+                }
                 Hole::Token { kind, url_safe } => {
                     let masked = mask(&kind.token(secret?), &pad());
                     let token = if *url_safe { URL_SAFE_NO_PAD.encode(masked) } else { STANDARD.encode(masked) };
@@ -220,6 +239,7 @@ fn occurrences<'a>(body: &'a [u8], text: &'a [u8]) -> impl Iterator<Item = Range
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::random_text::{places, RandomText};
 
     const ANN: Secret = [7; 32];
     const BOB: Secret = [9; 32];
@@ -247,7 +267,7 @@ pub(crate) mod tests {
                     (token(secret, &Kind::Global, first, url_safe), token(secret, &form(), second, url_safe));
                 format!("<meta name=\"csrf-token\" content=\"{global}\"><input value=\"{form}\">")
             };
-            let visitor = Visitor { secret: Some(&ANN), forms: &forms, nonce: None };
+            let visitor = Visitor { secret: Some(&ANN), forms: &forms, nonce: None, ..Visitor::default() };
             let template = Template::cut(page(&ANN, 200, 251).as_bytes(), &visitor);
             assert_eq!(template.tokens(), 2);
             let mut pads = [[3; 32], [255; 32]].into_iter();
@@ -274,6 +294,32 @@ pub(crate) mod tests {
         // A form that nobody has told of.
         let page = token(&ANN, &form(), 1, true);
         assert_eq!(Template::cut(page.as_bytes(), &Visitor { secret: Some(&ANN), ..Visitor::default() }).tokens(), 0);
+    }
+
+    #[test]
+    fn each_visitor_gets_texts_of_his_own() {
+        let text = |form, text: &str| RandomText::new(form, text.into()).unwrap();
+        let texts = [text("hex", "1a2b3c4d"), text("alphanumeric", "aaaaaaaaaa")];
+        let page = |hex, letters| {
+            format!("<form id=\"a-{letters}\" name=\"f-{hex}\"><b id=\"{hex}\"><label for=\"a-{letters}\">")
+        };
+        let cut = |body: &str| {
+            let places = places(body.as_bytes(), &texts).unwrap();
+            Template::cut(body.as_bytes(), &Visitor { texts: &places, ..Visitor::default() })
+        };
+        let template = cut(&page("1a2b3c4d", "aaaaaaaaaa"));
+        assert_eq!((template.texts(), template.tokens(), template.nonces()), (4, 0, 0));
+        assert!(!String::from_utf8_lossy(template.text()).contains("1a2b3c4d"));
+        let mut pads = [[1; 32], [0xab; 32]].into_iter();
+        let filled = template.fill(None, None, || pads.next().unwrap()).unwrap();
+        assert_eq!(String::from_utf8(filled).unwrap(), page("abababab", "BBBBBBBBBB"));
+        let texts = [text("hex", "99999999"), text("alphanumeric", "bbbbbbbbbb")];
+        let again = page("99999999", "bbbbbbbbbb");
+        let places = places(again.as_bytes(), &texts).unwrap();
+        assert_eq!(template, Template::cut(again.as_bytes(), &Visitor { texts: &places, ..Visitor::default() }));
+        // Not each time the text that it was.
+        let crossed = again.replacen("99999999", "bbbbbbbbbb", 1);
+        assert_ne!(template, cut(&crossed.replace("99999999", "1a2b3c4d").replace("bbbbbbbbbb", "aaaaaaaaaa")));
     }
 
     #[test]

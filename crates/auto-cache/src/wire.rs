@@ -10,6 +10,7 @@
 //! | `V` | source (`cookie header parameter query session request`), name, digest of the value or empty | it was read |
 //! | `K` `F` `O` | a key of Rails.cache, a file, a URL | it was read |
 //! | `M` | what | the moment, or chance |
+//! | `R` | form (`hex uuid alphanumeric base64url`), text | a random text was made (`random_text`) |
 //! | `W` | Unix milliseconds | the clock was read, and what was made of it is the same until then |
 //! | `T` | path, method (or both empty) | a CSRF token was minted, for this form |
 //! | `P` | secret, in Base64 | of the session, by which its tokens are found in the page |
@@ -25,6 +26,7 @@
 
 use crate::{
     keys::{Name, Source},
+    random_text::RandomText,
     schema::Schema,
     sql::{
         token::Dialect,
@@ -60,6 +62,8 @@ pub enum What {
     File(String),
     Outbound(String),
     Moment(String),
+    /// It never leaves memory.
+    Random(RandomText),
     /// Unix milliseconds.
     GoodUntil(u64),
     Token {
@@ -73,6 +77,24 @@ pub enum What {
         keeps: Keeps,
     },
     Untracked(String),
+}
+
+impl What {
+    /// Whether this text is part of what was read.
+    pub fn has(&self, text: &RandomText) -> bool {
+        let is_in = |own: &str| text.is_in(own.as_bytes());
+        let is_value = |value: &Value| matches!(value, Value::Text(own) if is_in(own));
+        match self {
+            What::Statement { sql, bound, generated } => {
+                is_in(sql) || bound.iter().any(is_value) || generated.iter().any(|(_, value)| is_value(value))
+            }
+            What::Value { name, .. } => is_in(&name.name),
+            What::CacheKey(own) | What::File(own) | What::Outbound(own) => is_in(own),
+            What::Token { path, .. } => is_in(path),
+            What::SessionCookie { name, .. } => is_in(name),
+            What::Moment(_) | What::Random(_) | What::GoodUntil(_) | What::Secret(_) | What::Untracked(_) => false,
+        }
+    }
 }
 
 /// What the session's cookie is.
@@ -209,6 +231,7 @@ fn what(letter: u8, fields: &mut Fields) -> Result<What, Malformed> {
         b'F' => What::File(fields.text()?),
         b'O' => What::Outbound(fields.text()?),
         b'M' => What::Moment(fields.text()?),
+        b'R' => What::Random(RandomText::new(&fields.text()?, fields.text()?).ok_or(Malformed)?),
         b'W' => What::GoodUntil(fields.text()?.parse().map_err(|_| Malformed)?),
         b'T' => What::Token { path: fields.text()?, method: fields.text()? },
         b'P' => What::Secret(fields.text()?),
@@ -317,6 +340,10 @@ mod tests {
             &["V", "", "x", "y", ""],
             &["C", "", "_session", "elsewhere"],
             &["W", "", "soon"],
+            &["R", "", "rand", "1a2b3c4d"],
+            &["R", "", "hex", "1a2b"],
+            &["R", "", "hex", "1a2b3c4\"><script>"],
+            &["R", "", "uuid", "1a2b3c4d"],
         ] {
             assert_eq!(record(&fields(texts)), Err(Malformed), "{texts:?}");
         }

@@ -4,8 +4,8 @@ module Crawl
   class Page
     HIT = /; hit;.*detail=auto/
     FIELDS = %w[content-type cache-control content-language content-disposition link vary x-frame-options].freeze
-    # What differs from answer to answer.
-    TOKENS = /(?<=csrf-token" content=")[^"]+|(?<=authenticity_token" value=")[^"]+/n
+    # What differs from answer to answer: tokens, and the names of Redmine's forms.
+    TOKENS = /(?<=csrf-token" content=")[^"]+|(?<=authenticity_token" value=")[^"]+|(?<=-)[0-9a-f]{8}(?=")/n
 
     attr_reader :code, :body
 

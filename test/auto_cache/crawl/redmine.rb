@@ -6,7 +6,6 @@ module Crawl
   class Redmine
     # As it is, each of its requests reads the clock, and none of its pages is kept: it looks when a password was given last, also where that
     # has no consequence (`sudo_mode` is off by default), and when the session's token was used last, which is off in Redmine's own tests.
-    # And it gives most forms names by chance.
     INITIALIZER = <<~RUBY.freeze
       Rails.application.config.redmine_verify_sessions = false
       Rails.application.config.to_prepare do
@@ -33,8 +32,6 @@ module Crawl
       return if as_it_is
 
       File.write(File.join(dir, "config/initializers/99-crawl.rb"), INITIALIZER)
-      helper = File.join(dir, "app/helpers/application_helper.rb")
-      File.write(helper, File.read(helper).sub("\#{SecureRandom.hex(4)}", "one"))
     end
 
     attr_reader :people

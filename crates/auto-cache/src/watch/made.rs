@@ -9,6 +9,7 @@ use crate::{
     effects::{Read, Rows},
     holes::Secret,
     keys::{Held, Name, Source},
+    random_text::{RandomText, MAX_TEXTS},
     sql::literals::without_literals,
     wire::{self, Keeps, What},
 };
@@ -106,6 +107,8 @@ pub struct Made {
     pub session: Option<(String, Keeps)>,
     /// A Content-Security-Policy has made a nonce.
     pub makes_nonce: bool,
+    /// Random texts, and the lines that made them.
+    pub texts: Vec<(RandomText, String)>,
     pub readings: Vec<Reading>,
     /// Unix milliseconds: it looked at the clock, and what it saw is the same until then.
     pub good_until: Option<u64>,
@@ -116,10 +119,17 @@ impl Made {
         let entries = wire::record(record).map_err(|_| Refusal::new("its record can't be read"))?;
         let mut made = Made::default();
         let add = |entry: &wire::Entry| made.add(&entry.what, &entry.place, statements).err();
-        match Refusals::of(entries.iter().filter_map(add)) {
+        let refusals: Vec<Refusal> = entries.iter().filter_map(add).collect();
+        match Refusals::of(refusals.into_iter().chain(made.asks_for_text(&entries))) {
             Some(refusals) => Err(refusals),
             None => Ok(made),
         }
+    }
+
+    /// What else it has read depends on a random text.
+    fn asks_for_text(&self, entries: &[wire::Entry]) -> Option<Refusal> {
+        let (_, at) = self.texts.iter().find(|(text, _)| entries.iter().any(|entry| entry.what.has(text)))?;
+        Some(Refusal::at("a random text decides what else is read", at))
     }
 
     fn add(&mut self, what: &What, at: &str, statements: &mut Statements) -> Result<(), Refusal> {
@@ -155,7 +165,13 @@ impl Made {
             }
             What::Outbound(url) => return Err(Refusal::at(format!("asks another server: {url}"), at)),
             // Rails' nonce is made by the application's initializer.
-            What::Moment(_) if at.contains("content_security_policy") => self.makes_nonce = true,
+            What::Moment(_) | What::Random(_) if at.contains("content_security_policy") => self.makes_nonce = true,
+            What::Random(text) => {
+                self.texts.push((text.clone(), at.to_owned()));
+                if self.texts.len() > MAX_TEXTS {
+                    return Err(Refusal::at(format!("makes more than {MAX_TEXTS} random texts"), at));
+                }
+            }
             What::GoodUntil(time) => {
                 self.note("the clock", at);
                 self.good_until = Some(self.good_until.map_or(*time, |known| known.min(*time)));

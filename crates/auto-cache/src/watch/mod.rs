@@ -335,7 +335,7 @@ impl Watch {
             Ok(counted) => counted,
         };
         let made = &cut.made;
-        route.saw(made, |name| made.held(name, |name| around.held(name)), (cut.tokens(), cut.nonces()));
+        route.saw(&cut, |name| made.held(name, |name| around.held(name)));
         self.sessions.learn(made, |name| around.held(&cookie(name)), answer.cookies, answer.now);
         for set in answer.cookies {
             if let Held::Present(old) = around.held(&cookie(set.name)) {
@@ -384,6 +384,7 @@ impl Watch {
             if page.left(answer.now, self.policy.max_ttl) > 0 && page.has_its_files(around) {
                 let is_equal = page.template == cut.body && page.head == cut.head;
                 if is_equal {
+                    page.confirm();
                     let across = &mut self.routes.of(&page.route).life.across;
                     self.unnamed.was_equal(across, &page.makers, &brought, answer.visitor);
                     // One that is nobody's can be shown to more; and none is shown for longer than the last answer says.
@@ -416,6 +417,7 @@ impl Watch {
             self.pages.drop_found(answer.url, held);
             return Ok(outcome);
         }
+        // Random texts are nobody's.
         let has_holes = cut.tokens() + cut.nonces() > 0;
         let session = made.session.as_ref().filter(|(_, keeps)| *keeps != Keeps::Name).map(|(name, _)| name.as_str());
         let makers = self.unnamed.makers(made.names.iter(), session, &brought, answer.visitor);
@@ -424,7 +426,7 @@ impl Watch {
             route: answer.route.into(),
             head: cut.head.clone(),
             template: cut.body.clone(),
-            etag: answer.etag.filter(|_| !has_holes).map(Into::into),
+            etag: answer.etag.filter(|_| !has_holes && cut.texts() == 0).map(Into::into),
             is_private: has_holes || makers.are_personal() || made.names.iter().any(is_of_visitor),
             read: Arc::new(made.read.clone()),
             keys: made.keys.clone(),
@@ -433,6 +435,7 @@ impl Watch {
             makers,
             place: Default::default(),
             prepared: Default::default(),
+            is_confirmed: matches!(outcome, Outcome::Equal).into(),
             kept: answer.ended,
             at: answer.now,
             good_until: made.good_until,

@@ -5,7 +5,7 @@ use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
         Arc, OnceLock,
     },
 };
@@ -48,6 +48,8 @@ pub struct Page {
     pub place: (Vec<u8>, usize),
     /// What is made of it once for all who are shown it. Besides its text, at most as many bytes once more.
     pub prepared: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Another answer of the application was equal to it. A page with random texts is shown to nobody before: what else came by chance would have differed.
+    pub is_confirmed: AtomicBool,
     /// The moment since when it is here.
     pub kept: u64,
     /// Unix milliseconds.

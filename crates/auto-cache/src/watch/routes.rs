@@ -9,8 +9,9 @@ use std::{
 };
 
 use super::{
+    cut::Cut,
     life::Life,
-    made::{is_release, shown, Made, Reading, Refusal},
+    made::{is_release, shown, Reading, Refusal},
 };
 use crate::{
     holes::Template,
@@ -49,6 +50,8 @@ pub struct Route {
     /// CSRF tokens and nonces of a page, at most.
     pub tokens: usize,
     pub nonces: usize,
+    /// Places of random texts.
+    pub texts: usize,
     pub difference: Option<Difference>,
 }
 
@@ -158,7 +161,8 @@ impl Route {
         }
     }
 
-    pub(super) fn saw(&mut self, made: &Made, held: impl Fn(&Name) -> Held, (tokens, nonces): (usize, usize)) {
+    pub(super) fn saw(&mut self, cut: &Cut, held: impl Fn(&Name) -> Held) {
+        let made = &cut.made;
         for reading in &made.readings {
             if self.readings.len() < MAX_READINGS && !self.readings.iter().any(|known| known.what == reading.what) {
                 self.readings.push(reading.clone());
@@ -172,8 +176,9 @@ impl Route {
                 }
             }
         }
-        self.tokens = self.tokens.max(tokens);
-        self.nonces = self.nonces.max(nonces);
+        self.tokens = self.tokens.max(cut.tokens());
+        self.nonces = self.nonces.max(cut.nonces());
+        self.texts = self.texts.max(cut.texts());
     }
 
     /// The most frequent first.

@@ -107,6 +107,21 @@ impl Page {
     pub fn nonces(&self) -> usize {
         self.head.nonces() + self.template.nonces()
     }
+
+    /// Another answer was equal to it.
+    pub(super) fn confirm(&self) {
+        self.is_confirmed.store(true, Relaxed);
+    }
+
+    /// Nothing of it came by chance but what is cut out.
+    fn may_be_shown(&self) -> bool {
+        self.is_confirmed.load(Relaxed) || self.template.texts() == 0
+    }
+
+    /// It is another one for each who is shown it.
+    pub fn has_holes(&self) -> bool {
+        self.head.whole().is_none() || self.template.whole().is_none()
+    }
 }
 
 impl Watch {
@@ -130,7 +145,9 @@ impl Watch {
         self.fitting(asked, around, |page| {
             let Some(Route { life, .. }) = self.routes.find(&page.route) else { return false };
             let is_serving = life.stage(self.policy.mode) == Stage::Serving;
-            is_serving && self.unnamed.may_show(&life.across, &page.makers, &self.brought(around))
+            is_serving
+                && page.may_be_shown()
+                && self.unnamed.may_show(&life.across, &page.makers, &self.brought(around))
         })
     }
 

@@ -4,6 +4,7 @@ use std::{cell::RefCell, collections::HashMap};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 
+mod random_texts;
 mod shown;
 mod unnamed_fields;
 

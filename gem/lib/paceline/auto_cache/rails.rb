@@ -284,6 +284,7 @@ module Paceline
         end
 
         def paceline_written(*keys)
+          AutoCache.recording&.keeps("an entry of Rails.cache")
           journal = AutoCache.journal or return yield
           outer = Thread.current.thread_variable_get(WRITING)
           # The store's own method calls Store's, or writes its keys by another one.

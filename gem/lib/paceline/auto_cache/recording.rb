@@ -98,6 +98,17 @@ module Paceline
       def outbound(url) = add(["O", url])
       def moment(what, place) = add(["M", what], place)
 
+      # A random text was made. Its own copy: the application may change it in place.
+      def random(form, text, place)
+        @makes_texts = true
+        add(["R", form, text.dup.freeze], place)
+      end
+
+      # Something is kept that later requests find: a random text may be part of it.
+      def keeps(what)
+        untracked("keeps #{what} after it has made a random text") if @makes_texts
+      end
+
       # The session's cookie, and how it keeps it: "browser", "expires" or "server".
       def session_cookie(name, keeps)
         add(["C", name, keeps], "")

@@ -124,6 +124,12 @@ class ShopController < ActionController::Base
   def brief = render(plain: Rails.cache.fetch("brief", expires_in: 3600) { "x" })
   def clock = render(plain: 1.day.ago.to_s)
   def chance = render(plain: [1, 2].sample.to_s)
+  # `by`: which methods of SecureRandom, with their arguments.
+  def named = render(inline: params[:by].split.map { |call| "<form name=\"f-#{eval("SecureRandom.#{call}", binding, __FILE__, __LINE__)}\">" }.join)
+  def named_in_place = render(inline: "<form name=\"#{SecureRandom.hex(4).tap { |name| name.upcase! }}\">")
+  def fragment = render(inline: "<% cache('form') do %><form name=\"f-<%= SecureRandom.hex(4) %>\"><% end %>")
+  def ticket = render(plain: SecureRandom.hex(4).tap { |ticket| Rails.cache.write("tickets/#{ticket}", 1) })
+  def cached_before = render(plain: Rails.cache.write("seen", 1).to_s + SecureRandom.hex(4))
   def file = render(plain: File.read(File.join(FOLDER, "notice.txt")))
   def cached = render(plain: Rails.cache.fetch("posts/all") { Post.count.to_s })
   def thread = render(plain: Thread.new { Post.count.to_s }.value)
@@ -175,7 +181,7 @@ Rails.application.routes.draw do
   get "/live", to: "live#counted"
   get "/layout", to: "shop#phone", constraints: { user_agent: /iPhone/ }
   get "/layout", to: "shop#desk"
-  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed where sent written dated aged lately seen grown forgotten published promised known dropped]
+  names = %w[counted joined raw locale login whoami unverified fill add brief clock chance named named_in_place fragment ticket cached_before file cached thread visit listed copied encoded nothing form streamed where sent written dated aged lately seen grown forgotten published promised known dropped]
   names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 

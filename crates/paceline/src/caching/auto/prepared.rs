@@ -61,7 +61,7 @@ impl PreparedHead {
         if let Some(etag) = &page.etag {
             headers.insert(header::ETAG, HeaderValue::from_str(etag).ok()?);
         }
-        if page.tokens() + page.nonces() > 0 {
+        if page.has_holes() {
             headers.remove(header::LAST_MODIFIED);
         }
         if page.is_private {
@@ -182,6 +182,7 @@ mod tests {
             readings: Vec::new(),
             place: Default::default(),
             prepared: Default::default(),
+            is_confirmed: Default::default(),
             kept: 1,
             at: 0,
             good_until: None,

@@ -268,12 +268,16 @@ fn reads(route: &Value) -> Option<String> {
 }
 
 fn holes(route: &Value) -> Option<String> {
-    let (tokens, nonces) = (number(&route["tokens"]), number(&route["nonces"]));
-    let counted = [(tokens, "CSRF token"), (nonces, "nonce")].into_iter().filter(|(count, _)| *count > 0);
-    let words: Vec<String> =
-        counted.map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" })).collect();
-    let holes = if tokens + nonces == 1 { "hole" } else { "holes" };
-    (!words.is_empty()).then(|| format!("{} {holes}: {}", tokens + nonces, words.join(", ")))
+    let kinds = [("tokens", "CSRF token"), ("nonces", "nonce"), ("texts", "random name")];
+    let counted = kinds.map(|(kind, word)| (number(&route[kind]), word)).into_iter().filter(|(count, _)| *count > 0);
+    let counted: Vec<(u64, &str)> = counted.collect();
+    let all: u64 = counted.iter().map(|(count, _)| count).sum();
+    let words: Vec<String> = counted
+        .into_iter()
+        .map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" }))
+        .collect();
+    let holes = if all == 1 { "hole" } else { "holes" };
+    (!words.is_empty()).then(|| format!("{all} {holes}: {}", words.join(", ")))
 }
 
 fn difference(route: &Value) -> String {
@@ -343,7 +347,7 @@ mod tests {
         let [requests, hits, differed, refused] = counts;
         json!({
             "route": label, "requests": requests, "hits": hits, "differed": differed, "refused": refused, "refusals": [],
-            "served": 0, "reads": [], "varies": [], "tokens": 0, "nonces": 0, "difference": null,
+            "served": 0, "reads": [], "varies": [], "tokens": 0, "nonces": 0, "texts": 0, "difference": null,
         })
     }
 

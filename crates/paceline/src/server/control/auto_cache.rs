@@ -71,6 +71,7 @@ fn of_route(label: &str, route: &Route, mode: Mode) -> Value {
         "varies": varies.collect::<Vec<_>>(),
         "tokens": route.tokens,
         "nonces": route.nonces,
+        "texts": route.texts,
         "difference": route.difference.as_ref().map(|difference| json!({
             "url": difference.url, "at": difference.at, "kept": difference.kept, "application": difference.application,
         })),
