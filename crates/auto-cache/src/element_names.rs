@@ -25,12 +25,14 @@ const REFERENCES: [&[u8]; 4] = [b"href", b"usemap", b"data-target", b"data-bs-ta
 /// Elements whose attribute `name` names them. Elsewhere it names a field, which is sent.
 const NAMED: [&[u8]; 3] = [b"form", b"a", b"map"];
 /// Elements without elements within: what looks like one there is text.
-const RAW: [&[u8]; 10] =
-    [b"script", b"style", b"textarea", b"title", b"xmp", b"iframe", b"noembed", b"noframes", b"noscript", b"plaintext"];
+const RAW: [&[u8]; 9] =
+    [b"script", b"style", b"textarea", b"title", b"xmp", b"iframe", b"noembed", b"noframes", b"noscript"];
+/// Within these the elements above may have elements.
+const FOREIGN: [&[u8]; 2] = [b"svg", b"math"];
 
 /// The values of such attributes, in their order. None: how browsers read the page is not known for sure.
 pub fn element_names(body: &[u8]) -> Option<Vec<Range<usize>>> {
-    let mut reader = Reader { body, at: 0, names: Vec::new() };
+    let mut reader = Reader { body, at: 0, names: Vec::new(), open: [0; 2] };
     while let Some(open) = reader.find(b"<") {
         reader.at = open + 1;
         match reader.rest() {
@@ -41,10 +43,19 @@ pub fn element_names(body: &[u8]) -> Option<Vec<Range<usize>>> {
             [b'/', next, ..] if !next.is_ascii_alphabetic() => reader.skip_past(b">"),
             [b'/', ..] => {
                 reader.at += 1;
-                reader.tag();
+                // It has no attributes.
+                let known = reader.names.len();
+                let name = reader.tag()?;
+                reader.names.truncate(known);
+                reader.opened(name, |count| count.saturating_sub(1));
             }
             [first, ..] if first.is_ascii_alphabetic() => {
-                let name = reader.tag();
+                let name = reader.tag()?;
+                reader.opened(name, |count| count + 1);
+                // Nothing ends it.
+                if name.eq_ignore_ascii_case(b"plaintext") {
+                    return None;
+                }
                 if let Some(raw) = RAW.into_iter().find(|raw| name.eq_ignore_ascii_case(raw)) {
                     reader.raw(raw)?;
                 }
@@ -59,6 +70,8 @@ struct Reader<'a> {
     body: &'a [u8],
     at: usize,
     names: Vec<Range<usize>>,
+    /// Of each of `FOREIGN`, how many.
+    open: [usize; 2],
 }
 
 fn is_space(byte: u8) -> bool {
@@ -85,6 +98,12 @@ impl<'a> Reader<'a> {
         from..self.at
     }
 
+    fn opened(&mut self, name: &[u8], change: impl Fn(usize) -> usize) {
+        if let Some(nth) = FOREIGN.iter().position(|own| name.eq_ignore_ascii_case(own)) {
+            self.open[nth] = change(self.open[nth]);
+        }
+    }
+
     fn comment(&mut self) -> Option<()> {
         self.at += 3;
         // `<!-->` and `--!>` end one as well, and nobody means them.
@@ -109,29 +128,25 @@ impl<'a> Reader<'a> {
             if is_own && next.is_some_and(|next| is_space(next) || matches!(next, b'/' | b'>')) {
                 // There, `<script>` within a comment begins one more.
                 let has_comment = self.body[from..end].windows(4).any(|part| part == b"<!--");
+                let has_elements = self.open != [0; 2] && self.body[from..end].contains(&b'<');
+                // Without scripts, it has elements.
+                let is_whole = name != b"noscript" || element_names(&self.body[from..end]).is_some();
                 self.at = end;
-                return (!has_comment).then_some(());
+                return (!has_comment && !has_elements && is_whole).then_some(());
             }
         }
     }
 
-    /// From its name to behind its end. What does not end is no tag.
-    fn tag(&mut self) -> &'a [u8] {
+    /// From its name to behind its end.
+    fn tag(&mut self) -> Option<&'a [u8]> {
         let name = &self.body[self.skip_while(|byte| !is_space(byte) && !matches!(byte, b'/' | b'>'))];
-        let known = self.names.len();
         loop {
             self.skip_while(|byte| is_space(byte) || byte == b'/');
-            match self.rest().first() {
-                None => {
-                    self.names.truncate(known);
-                    return name;
-                }
-                Some(b'>') => {
-                    self.at += 1;
-                    return name;
-                }
-                Some(_) => self.attribute(name),
+            if *self.rest().first()? == b'>' {
+                self.at += 1;
+                return Some(name);
             }
+            self.attribute(name);
         }
     }
 
@@ -188,7 +203,7 @@ mod tests {
     fn names_of_elements_and_what_refers_to_them() {
         let body =
             "<!DOCTYPE html><FORM ID = a\nname='b'><label for=c class=d>e</label><a href=\"#f\" name=g><map name=h>\
-            <td headers=\"i j\"><button aria-controls=k popovertarget=l data-target='#m'/></form id=n>";
+            <td headers=\"i j\"><button aria-controls=k popovertarget=l data-target='#m'/></form><b id=n>";
         assert_eq!(names(body).unwrap(), ["a", "b", "c", "#f", "g", "h", "i j", "k", "l", "#m", "n"]);
     }
 
@@ -210,6 +225,7 @@ mod tests {
             "<i id=\"a&amp;b\">",
             "a < b id=a >",
             "</ id=a>",
+            "</i id=a>",
             "<? id=a>",
             "<!id=a>",
             "<i xid=a>",
@@ -230,10 +246,9 @@ mod tests {
             ("<i title='<b id=a>' id=b>", &["b"]),
             ("<i title=\"'\" id=b class='\">'>", &["b"]),
             ("<i title='>' id=b>", &["b"]),
+            ("<svg><title>a</title></svg><script>a < b</script><i id=b>", &["b"]),
             ("<i title=a>id=b>", &[]),
-            ("<i id=a", &[]),
-            ("<i id='a", &[]),
-            ("<i id=b><i id='a", &["b"]),
+            ("<noscript><iframe></iframe></noscript><i id=b>", &["b"]),
         ] {
             assert_eq!(names(body).unwrap(), found, "{body}");
         }
@@ -243,9 +258,16 @@ mod tests {
     fn what_browsers_may_read_in_another_way_is_not_known() {
         for body in [
             "<i id=a><script>",
-            "<i id=a><plaintext>",
             "<script><!-- <script></script> --></script><i id=a>",
+            "<i id=a><plaintext></plaintext>",
+            "<i id=a><i",
+            "<i id='a",
+            "<noscript><textarea></noscript><i id=a></textarea>",
+            "<noscript><i title='</noscript><i id=a>",
             "<svg><![CDATA[<i id=a>]]></svg>",
+            "<svg><title><i id=a></title></svg>",
+            "<SVG><svg></SVG><style><i></style></svg>",
+            "<math><mi><xmp><i></xmp>",
             "<!-- <i id=a>",
             "<!--><i id=a>-->",
             "<!---><i id=a>-->",
