@@ -11,6 +11,7 @@ use crate::{
     holes::{Template, Visitor},
     keys::{Name, Source},
     random_text::{places, Place, RandomText, Unknown},
+    wire,
 };
 
 /// An answer without what differs for each visitor.
@@ -61,6 +62,10 @@ fn random_texts(answer: &Answer, made: &Made) -> Result<Vec<(Range<usize>, Place
         return Ok(Vec::new());
     }
     let refused = |nth: usize, why: &str| Refusal::at(format!("a random text {why}"), &made.texts[nth].1);
+    let entries = answer.record.and_then(|record| wire::record(record).ok()).unwrap_or_default();
+    if let Some(nth) = made.texts.iter().position(|(text, _)| entries.iter().any(|entry| entry.what.has(text))) {
+        return Err(refused(nth, "decides what else is read"));
+    }
     if !answer.head.split(|byte| *byte == b'\n').any(is_html) {
         return Err(refused(0, "is in a page that is not HTML"));
     }

@@ -119,17 +119,10 @@ impl Made {
         let entries = wire::record(record).map_err(|_| Refusal::new("its record can't be read"))?;
         let mut made = Made::default();
         let add = |entry: &wire::Entry| made.add(&entry.what, &entry.place, statements).err();
-        let refusals: Vec<Refusal> = entries.iter().filter_map(add).collect();
-        match Refusals::of(refusals.into_iter().chain(made.asks_for_text(&entries))) {
+        match Refusals::of(entries.iter().filter_map(add)) {
             Some(refusals) => Err(refusals),
             None => Ok(made),
         }
-    }
-
-    /// What else it has read depends on a random text.
-    fn asks_for_text(&self, entries: &[wire::Entry]) -> Option<Refusal> {
-        let (_, at) = self.texts.iter().find(|(text, _)| entries.iter().any(|entry| entry.what.has(text)))?;
-        Some(Refusal::at("a random text decides what else is read", at))
     }
 
     fn add(&mut self, what: &What, at: &str, statements: &mut Statements) -> Result<(), Refusal> {
