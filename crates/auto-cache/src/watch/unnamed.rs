@@ -165,12 +165,15 @@ impl Makers {
         self.fields.iter().any(|(seen, _)| seen.kind == Kind::Personal)
     }
 
-    /// The same visitor asks with another cookie of the session: an answer that nobody could follow has renewed it, and this page waits for a cookie that does not come back.
+    /// The same visitor asks with another value of a cookie, and nobody else was given this page: an answer that nobody could follow has renewed the cookie, and the page waits
+    /// for a value that does not come back.
     pub fn were_before(&self, brought: &Brought, visitor: u64) -> bool {
-        let own = self.fields.iter().find(|(seen, _)| Some(seen.field) == self.session);
-        let asked = |field| brought.find(field).map(|seen| seen.value);
-        self.visitor == visitor
-            && own.is_some_and(|(seen, _)| asked(seen.field).is_some_and(|asked| asked != seen.value))
+        let is_other = |(seen, varied): &(Seen, AtomicBool)| {
+            let asked = brought.find(seen.field).map(|asked| asked.value);
+            let is_own = seen.is_cookie && seen.kind == Kind::Personal && !varied.load(Relaxed);
+            is_own && asked.is_some_and(|asked| asked != seen.value)
+        };
+        self.visitor == visitor && self.fields.iter().any(is_other)
     }
 
     /// Bytes.

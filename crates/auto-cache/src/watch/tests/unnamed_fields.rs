@@ -230,3 +230,16 @@ fn a_session_whose_cookie_an_answer_has_renewed_that_is_not_kept_is_shown_pages(
     site.cookies = [("_s", "y")].into();
     assert_eq!(site.shown().as_deref(), Some("Pils"));
 }
+
+#[test]
+fn somebody_whose_cookie_is_another_one_is_shown_his_own_page_after_it_was_the_same_for_a_while() {
+    let mut site = Site::proven(&beer("i1"), "Pils");
+    site.write(&update("i1"));
+    for value in ["ann", "ann2"] {
+        assert_eq!(site.ask(1, cookie(value), "Pils"), "asked: Pils");
+        for nth in 0..unnamed::OWN {
+            assert_eq!(site.ask(1, cookie(value), "Pils"), "asked: Pils", "{value} {nth}");
+        }
+        assert_eq!(site.ask(1, cookie(value), "Pils"), "Pils", "{value}");
+    }
+}
