@@ -2,7 +2,7 @@
 //! worker makes of it. The same code shows what a page has to be at some moment. It knows nothing of what the front keeps.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
 };
 
@@ -25,9 +25,6 @@ pub const COOKIE: &str = "_s";
 const TOKEN: &str = "[token]";
 const FORM: &str = "[form]";
 const NONCE: &str = "[nonce]";
-const NAME: &str = "[name]";
-/// Characters of a random name.
-const NAME_LENGTH: usize = 16;
 /// What the tokens are signed for.
 const OF_ALL_FORMS: &str = "!real_csrf_token";
 const OF_ONE_FORM: &str = "/rows#post";
@@ -86,13 +83,11 @@ enum Part {
     Token,
     Form,
     Nonce,
-    /// A form with a random name.
-    Named,
 }
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 15] = [
     "row", "all", "part", "count", "parts", "chain", "pair", "me", "form", "locale", "nonce", "cached", "address",
-    "tenant", "theme", "named",
+    "tenant", "theme",
 ];
 
 /// As the front calls the route of all pages: together they have soon proved to be right.
@@ -134,7 +129,6 @@ pub enum Forgets {
     Session,
     Cookies,
     Tokens,
-    Names,
 }
 
 impl Page {
@@ -152,7 +146,7 @@ impl Page {
 
     /// One that two visitors may be shown: for all, by the session, by a cookie, with tokens.
     pub fn of_visitors(chance: &mut Chance) -> Page {
-        let name = chance.pick(&["row", "me", "form", "locale", "nonce", "tenant", "theme", "address", "named"]);
+        let name = chance.pick(&["row", "me", "form", "locale", "nonce", "tenant", "theme", "address"]);
         let kind = NAMES.iter().position(|own| *own == name).unwrap();
         Page { kind, id: 1 }
     }
@@ -193,7 +187,6 @@ impl Page {
             "cached" => vec![Part::CacheKey(id), row],
             "address" => vec![Part::Address, Part::Rows(Read::Count(1))],
             "tenant" => vec![Part::Tenant, row],
-            "named" => vec![Part::Named, row],
             _ => vec![Part::Theme, Part::Token, Part::Rows(Read::Parts)],
         }
     }
@@ -204,10 +197,6 @@ impl Page {
 
     pub fn has_nonce(self) -> bool {
         self.parts().iter().any(|part| matches!(part, Part::Nonce))
-    }
-
-    pub fn has_name(self) -> bool {
-        self.parts().iter().any(|part| matches!(part, Part::Named))
     }
 
     /// It differs between visitors.
@@ -277,7 +266,6 @@ impl Making {
                 self.record.extend(fields(&["M", "config/initializers/content_security_policy.rb:7", "SecureRandom"]));
                 format!("\"{NONCE}\"")
             }
-            Part::Named => format!("<form name=\"{NAME}\"><label for=\"{NAME}\">"),
         };
         self.text.push_str(&shown);
         self.text.push(';');
@@ -307,13 +295,6 @@ impl Making {
         self.forgets != Forgets::Tokens
     }
 
-    /// A random name was made for it.
-    pub fn tell_name(&mut self, name: &str) {
-        if self.forgets != Forgets::Names {
-            self.record.extend(fields(&["R", "app/helpers/forms.rb:7", "hex", name]));
-        }
-    }
-
     fn session(&mut self, name: &str, value: Option<i64>, keeps: Keeps) -> String {
         let digest = value.map_or_else(String::new, |value| format!("digest-{value}"));
         if self.forgets != Forgets::Session {
@@ -323,8 +304,8 @@ impl Making {
     }
 
     /// The page as the application sends it. `secret`: of the session in which it was made.
-    pub fn body(&self, secret: Option<&Secret>, nonce: &str, name: &str, chance: &mut Chance) -> String {
-        let mut body = self.text.replace(NONCE, nonce).replace(NAME, name);
+    pub fn body(&self, secret: Option<&Secret>, nonce: &str, chance: &mut Chance) -> String {
+        let mut body = self.text.replace(NONCE, nonce);
         for (mark, message) in [(TOKEN, OF_ALL_FORMS), (FORM, OF_ONE_FORM)] {
             if let Some(secret) = secret.filter(|_| body.contains(mark)) {
                 body = body.replace(mark, &masked(secret, message, chance));
@@ -352,20 +333,11 @@ pub fn nonce(chance: &mut Chance) -> String {
     STANDARD.encode(&chance.bytes()[..16])
 }
 
-pub fn random_name(chance: &mut Chance) -> String {
-    chance.bytes()[..NAME_LENGTH / 2].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn is_name(text: &str) -> bool {
-    text.len() == NAME_LENGTH && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// A body with marks in place of this session's tokens, this nonce and random names. Tokens of another session stay, and `used` names of other answers.
-pub fn marked(body: &str, secret: Option<&Secret>, nonce: Option<&str>, used: &BTreeSet<String>) -> String {
+/// A body with marks in place of this session's tokens and this nonce. Tokens of another session stay.
+pub fn marked(body: &str, secret: Option<&Secret>, nonce: Option<&str>) -> String {
     let pieces = body.split('"').map(|piece| match (kind_of(piece, secret), nonce) {
         (Some(mark), _) => mark,
         (None, Some(nonce)) if piece == nonce => NONCE,
-        _ if is_name(piece) && !used.contains(piece) => NAME,
         _ => piece,
     });
     pieces.collect::<Vec<_>>().join("\"")

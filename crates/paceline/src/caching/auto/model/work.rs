@@ -370,12 +370,7 @@ impl World {
             making.record.extend(fields(&["P", "", &STANDARD.encode(secret)]));
         }
         let nonce = pages::nonce(&mut self.chance);
-        let name = pages::random_name(&mut self.chance);
-        if page.has_name() {
-            making.tell_name(&name);
-        }
-        let body = making.body(session.secret.as_ref(), &nonce, &name, &mut self.chance);
-        self.used_names.insert(name);
+        let body = making.body(session.secret.as_ref(), &nonce, &mut self.chance);
         let mut response = Response::builder().header("content-type", "text/html; charset=utf-8");
         if page.has_nonce() {
             response = response.header("content-security-policy", format!("script-src 'nonce-{nonce}'"));

@@ -2,7 +2,7 @@
 //! would have answered at that moment: no page may be older than a commit, or another visitor's.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
@@ -54,8 +54,6 @@ pub enum Broken {
     CookieIsNotRecorded,
     /// It does not tell that there are tokens in a page.
     TokensAreNotRecorded,
-    /// It does not tell that it has made a random name.
-    NamesAreNotRecorded,
     /// A process reads the schema before the front knows that it does.
     SchemaIsReadBefore,
 }
@@ -66,7 +64,6 @@ impl Broken {
             Broken::SessionIsNotRecorded => Forgets::Session,
             Broken::CookieIsNotRecorded => Forgets::Cookies,
             Broken::TokensAreNotRecorded => Forgets::Tokens,
-            Broken::NamesAreNotRecorded => Forgets::Names,
             _ => Forgets::Nothing,
         }
     }
@@ -156,8 +153,6 @@ pub struct World {
     pub dialect: Dialect,
     pub keeps: Keeps,
     pub sessions: Sessions,
-    /// Random names that answers of the application have.
-    pub used_names: BTreeSet<String>,
     pub visitors: Vec<Visitor>,
     /// Pages that most requests are for.
     liked: Vec<Page>,
@@ -217,7 +212,6 @@ impl World {
             dialect: chance.pick(&[Dialect::Sqlite, Dialect::Postgres]),
             keeps: chance.pick(&[Keeps::Browser, Keeps::Browser, Keeps::Expires, Keeps::Server]),
             sessions: Sessions::default(),
-            used_names: BTreeSet::new(),
             visitors: (0..VISITORS).map(Visitor::new).collect(),
             liked: (0..6).map(|_| Page::by_chance(&mut chance)).collect(),
             waiting: VecDeque::new(),
@@ -399,8 +393,7 @@ impl World {
         let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let nonce = text(header::CONTENT_SECURITY_POLICY).split('\'').nth(1).and_then(|own| own.strip_prefix("nonce-"));
         let facts = self.facts(visitor);
-        let shown = String::from_utf8_lossy(body);
-        let shown = marked(&shown, facts.session.secret.as_ref(), nonce, &self.used_names);
+        let shown = marked(&String::from_utf8_lossy(body), facts.session.secret.as_ref(), nonce);
         let sight = Sight { state: &self.database.committed, cache: &self.cache, facts: &facts };
         let expected = page.expected(&sight);
         if shown != expected {
