@@ -26,6 +26,21 @@ class ShadowCostTest < Paceline::Test
     assert_operator wall, :>=, cpu
   end
 
+  # It is done hundreds of times in a request.
+  def test_own_work_of_a_trial_is_left_out
+    spent = -> { Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID, :float_microsecond) }
+    work = ->(*) { (spent.call + 50).then { |enough| Array.new(10) { +"text" } until spent.call > enough } }
+    own = Paceline::Server::Shadow::Cost.of { 200.times { Paceline::Server::Shadow::Cost.aside(&work) } }
+    same = Paceline::Server::Shadow::Cost.of { 200.times(&work) }
+    %i[wall cpu allocated].each { |figure| assert_operator own[figure] * 3, :<, same[figure], figure }
+  end
+
+  # It had no processor meanwhile, which is left out already.
+  def test_own_work_that_is_interrupted_counts_once
+    cost = Paceline::Server::Shadow::Cost.of { Paceline::Server::Shadow::Cost.aside { IO.select(nil, nil, nil, 0.02) } }
+    assert_operator cost.wall, :>, 10_000
+  end
+
   def test_waiting_for_others_is_not
     cost = Paceline::Server::Shadow::Cost.of { IO.select(nil, nil, nil, 0.02) }
     assert_operator cost.wall, :>, 10_000

@@ -258,6 +258,27 @@ class ShadowPatchesTest < ShopCase
     single.each { |method, times| assert_operator later.fetch(method, 0), :<=, times, method }
   end
 
+  # Looking for what is kept is no work of the application: the cure does not do it.
+  def test_what_a_what_if_does_for_itself_is_no_cost
+    costs = in_shop(<<~'RUBY')
+      File.write(File.join(ROOT, "app/reader.rb"), "module Reader\n  def self.read(path) = 50.times { YAML.load_file(path) }\nend\n")
+      require File.join(ROOT, "app/reader.rb")
+      File.write(File.join(ROOT, "db/list.yml"), "- x\n")
+      counted = lambda do |id, &ask|
+        3.times { shadow.begin_replay(id) && ask.call }
+        shadow.begin_replay(id)
+        made = -GC.stat(:total_allocated_objects)
+        cost = Paceline::Server::Shadow::Cost.of(&ask)
+        [cost.allocated, made + GC.stat(:total_allocated_objects)]
+      end
+      patch("free_sql", "shapes" => ['SELECT "breweries".* FROM "breweries" WHERE "breweries"."name" = ? LIMIT ?'])
+      sql = counted.call("/x") { 50.times { Brewery.find_by(name: "nobody") } }
+      patch("free_line", "at" => "app/reader.rb:2", "method" => "load_file")
+      [sql, counted.call("/y") { Reader.read(File.join(ROOT, "db/list.yml")) }]
+    RUBY
+    costs.each { |counted, made| assert_operator counted * 3, :<, made * 2 }
+  end
+
   # What the application changes, or asks for within a scope or with another relation, is its own.
   def test_free_sql_leaves_relations_that_are_not_determined_by_their_calls
     none, answers = in_shop(<<~'RUBY')

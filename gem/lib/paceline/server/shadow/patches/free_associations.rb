@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../cost"
 require_relative "stored_rows"
 
 # The part of FreeSql that is about associations. Loading `beer.brewery` by itself costs more than its query: a relation, its SQL, its log. What is
@@ -32,8 +33,8 @@ module Paceline
 
           # See FreeSql#records.
           def records(association)
-            key = key(association) or return yield
-            kept = @memory[key]
+            key, kept = Cost.aside { kept(association) }
+            return yield unless key
             return yield if kept ? @queries.made?(kept.shape) : !@memory.recording?
             return make(association, kept) if kept
 
@@ -50,6 +51,11 @@ module Paceline
           end
 
           private
+
+          def kept(association)
+            key = key(association)
+            [key, @memory[key]] if key
+          end
 
           # Nil: what it loads is not determined by this.
           def key(association)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../cost"
 require_relative "../place"
 require_relative "memory"
 
@@ -40,14 +41,20 @@ module Paceline
 
           # The kept result of this call, or what the block returns.
           def result
-            number = @memory.next_number(:calls)
-            kept = @memory[number] unless @recording
-            return copy(kept.first) if kept
+            number, given = Cost.aside { kept }
+            return given.first if given
 
             yield.tap { |value| @memory[number] = [copy(value)] if @recording }
           end
 
           private
+
+          # The call's number, and a list of what is to be given; nil: it is to be made.
+          def kept
+            number = @memory.next_number(:calls)
+            result = @memory[number] unless @recording
+            [number, result && [copy(result.first)]]
+          end
 
           def start(first)
             @recording = !first && !@memory[:recorded]
@@ -78,7 +85,7 @@ module Paceline
             hidden = owner.private_method_defined?(name)
             owner.prepend(Module.new do
               define_method(name) do |*arguments, &block|
-                next super(*arguments, &block) if block || !free.here?(caller_locations(1, 1)&.first)
+                next super(*arguments, &block) if block || !Cost.aside { free.here?(caller_locations(3, 1)&.first) }
 
                 free.result { super(*arguments) }
               end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../cost"
 require_relative "memory"
 require_relative "stored_rows"
 
@@ -119,16 +120,16 @@ module Paceline
           def ask(receiver, name, arguments, &block)
             return yield if Thread.current[WITHIN]
 
-            answer(key(receiver, name, arguments), receiver, &block)
+            answer(receiver, *Cost.aside { found(key(receiver, name, arguments)) }, &block)
           end
 
           # The records of a relation. `each_record`: what ActiveRecord does with each of them, or nil.
           def load(relation, each_record, &block)
             return yield if Thread.current[WITHIN]
 
-            key = key(relation, :load, []) if bare?(relation)
+            key, kept = Cost.aside { found((key(relation, :load, []) if bare?(relation))) }
             spoil(@keys[relation]) unless key
-            records = answer(key, relation, &block)
+            records = answer(relation, key, kept, &block)
             return records unless @given
 
             records.each(&each_record) if each_record
@@ -139,10 +140,9 @@ module Paceline
           def build(receiver, name, arguments, &block)
             return yield if Thread.current[WITHIN]
 
-            key = key(receiver, name, arguments) or return within(&block)
-            built = @memory[key]
-            relation = !@memory.recording? && built&.asked && !built.spoiled ? again(built, receiver) : within(&block)
-            return relation unless relation.is_a?(::ActiveRecord::Relation)
+            key, relation = Cost.aside { built_before(receiver, name, arguments) }
+            relation ||= within(&block)
+            return relation unless key && relation.is_a?(::ActiveRecord::Relation)
 
             @memory[key] ||= Built.new(relation.clone, false, false, false) if @memory.recording?
             @keys[relation] = key
@@ -151,10 +151,16 @@ module Paceline
 
           private
 
-          def answer(key, receiver, &block)
-            kept = @memory[key] if key
-            @given = kept && !@memory.recording? && !@queries.made?(kept.shape)
-            return give(kept, receiver) if @given
+          # Of a call: its key, and the relation that it has built before.
+          def built_before(receiver, name, arguments)
+            key = key(receiver, name, arguments) or return
+            built = @memory[key]
+            [key, (again(built, receiver) if !@memory.recording? && built&.asked && !built.spoiled)]
+          end
+
+          def answer(receiver, key, kept = nil, value = nil, &block)
+            @given = !kept.nil?
+            return kept.rows ? give(kept, receiver) : value if @given
 
             @selected = []
             value = within(&block)
@@ -165,9 +171,17 @@ module Paceline
             @selected = nil
           end
 
+          # The key, what is kept for it and is to be given, and its value, unless that is made of rows: records are made also where all of them are loaded at once.
+          def found(key)
+            kept = @memory[key] if key && !@memory.recording?
+            return [key] unless kept && !@queries.made?(kept.shape)
+
+            [key, kept, (kept.get unless kept.rows)]
+          end
+
           def give(kept, receiver)
             value = kept.get
-            association = receiver.proxy_association if kept.rows && receiver.respond_to?(:proxy_association)
+            association = receiver.proxy_association if receiver.respond_to?(:proxy_association)
             Array(value).each { |record| association.set_inverse_instance(record) } if association
             value
           end

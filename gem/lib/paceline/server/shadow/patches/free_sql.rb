@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../cost"
 require_relative "../evidence/sql_shape"
 require_relative "free_associations"
 require_relative "free_relations"
@@ -62,8 +63,7 @@ module Paceline
 
           # The kept result, or what the block returns.
           def result(connection, sql, values)
-            key = [connection.pool.object_id, sql, plain(values)]
-            kept = @memory[key]
+            key, kept = Cost.aside { kept(connection, sql, values) }
             if kept.nil? || made?(kept.shape)
               result = yield
               kept ||= keep(key, result, connection) if @memory.recording?
@@ -80,6 +80,11 @@ module Paceline
           end
 
           private
+
+          def kept(connection, sql, values)
+            key = [connection.pool.object_id, sql, plain(values)]
+            [key, @memory[key]]
+          end
 
           def plain(values)
             values.map { |value| value.respond_to?(:value_for_database) ? value.value_for_database : value }
