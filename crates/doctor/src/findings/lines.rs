@@ -260,15 +260,14 @@ fn line(observations: &Observations, look: &Look, found: &[WeighedCandidate]) ->
     };
     // What another rule has found counts for nothing: a slow middleware hides no line behind it.
     let first = |ranked: Vec<(&'_ ProfiledLine, Work, f64)>| {
-        let mut left = 1.0;
-        ranked.into_iter().find_map(|(line, work, part)| {
-            let us = part * look.wall_us;
-            if found.iter().any(|other| explains(&other.candidate, look, line, us)) {
-                left -= part;
-                return None;
-            }
-            work.is_notable(part / left, us).then(|| candidate(look, &profile, line, work, part))
-        })
+        let is_explained = |line: &ProfiledLine, part: f64| {
+            found.iter().any(|other| explains(&other.candidate, look, line, part * look.wall_us))
+        };
+        let (explained, own): (Vec<_>, Vec<_>) =
+            ranked.into_iter().partition(|(line, _, part)| is_explained(line, *part));
+        let left = 1.0 - explained.iter().map(|(.., part)| part).sum::<f64>();
+        let notable = own.into_iter().find(|(_, work, part)| work.is_notable(part / left, part * look.wall_us));
+        notable.map(|(line, work, part)| candidate(look, &profile, line, work, part))
     };
     first(profile.ranked(known)).or_else(|| first(profile.ranked(computing)))
 }
