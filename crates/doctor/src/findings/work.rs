@@ -56,7 +56,9 @@ fn slow_middleware(look: &Look) -> Vec<WeighedCandidate> {
 fn one_middleware(look: &Look, name: &str) -> Option<WeighedCandidate> {
     let us = |request: &ObservedRequest| {
         let same = request.evidence.middleware.iter().filter(|middleware| middleware.name == name);
-        same.map(|middleware| middleware.own_us).sum::<f64>()
+        // Observing makes a request slower, and each of its parts.
+        let slower = (request.observed_wall_us / request.wall_us.max(1.0)).max(1.0);
+        same.map(|middleware| middleware.own_us).sum::<f64>() / slower
     };
     let ceiling_us = look.mean(us);
     if ceiling_us < MIDDLEWARE_US || ceiling_us < look.wall_us * MIDDLEWARE_PART {
