@@ -102,6 +102,17 @@ class DoctorGeneratedTest < Minitest::Test
     assert_nil proof.holds?(middleware)
   end
 
+  # Both are on all pages.
+  def test_of_two_middlewares_each_has_its_own_advice
+    one = (1..3000).lazy.map { |seed| Generated::Application.new(seed, "rack") }.find { |app| app.faults.count(&:middleware?) > 1 }
+    proof = Generated::Proof.new(app: one, gains: {}, failures: {})
+    middlewares = one.faults.select(&:middleware?).first(2)
+    judged(proof, middlewares.reverse.map { |fault| said(proof, fault).merge("kind" => "slow_middleware", "sentence" => "the middleware #{fault.name} takes 9 ms", "at" => "") })
+    assert_equal [2, 1], middlewares.map { |fault| proof.of(fault).number }
+    judged(proof, middlewares.reverse.map { |fault| said(proof, fault) })
+    assert_equal [2, 1], middlewares.map { |fault| proof.of(fault).number }
+  end
+
   # By the template as Rails reads it: it drops the newline behind a line that has one tag alone.
   def test_a_partial_that_is_kept_writes_the_same
     weave = Generated::Kinds::ALL.fetch("costly_partial").make.call(Generated::Pick.new(Random.new(7)), app(1).shop)

@@ -41,8 +41,11 @@ module Bench
 
       # Whether an advice names this fault. The line is another question.
       def told_by?(advice) = says?(advice) && (everywhere? || advice.about?(path))
-      # A middleware in which it stands is named as such.
-      def says?(advice) = kind.says.include?(advice.kind) || (middleware? && advice.kind == "slow_middleware")
+      def says?(advice) = middleware? ? of_middleware?(advice) : kind.says.include?(advice.kind)
+      # It is named as such, or its line is: there may be another one on all pages.
+      def of_middleware?(advice)
+        advice.kind == "slow_middleware" ? advice.sentence.to_s.include?(name) : kind.says.include?(advice.kind) && advice.at.to_s.start_with?("#{format(FORMS[form].path, facts)}:")
+      end
       def everywhere? = middleware? || kind.group == :settings
     end
   end
