@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     candidate::{Candidate, Kind, Measure, Trial},
-    findings::{version, MANY_THREADS},
+    findings::{least, version, MANY_THREADS},
     mask::Difference,
     observation::{Observations, RouteObservation},
     statistics::{self, needed_us, Estimate, Pair, MIN_ROUNDS},
@@ -350,7 +350,19 @@ fn is_worth(candidate: &Candidate, outcome: &Outcome, observations: &Observation
         Trial::Environment { .. } if gain < LARGE_PART => needed_us(estimate.base_us).max(ENVIRONMENT_US),
         _ => needed_us(estimate.base_us),
     };
-    estimate.low_us > 0.0 && estimate.gain_us > needed_us && gain > needed_part && !is_vague(candidate, estimate)
+    estimate.low_us > 0.0
+        && estimate.gain_us > needed_us
+        && gain > needed_part
+        && !is_vague(candidate, estimate)
+        && is_found_again(candidate, estimate)
+}
+
+/// What was found in a single observed replay, which may have been slow by chance, takes as much in the trial, too, about.
+fn is_found_again(candidate: &Candidate, estimate: &Estimate) -> bool {
+    const NEARLY: f64 = 0.75;
+    let (us, part) = least(candidate.kind);
+    let [gain, ..] = estimate.parts();
+    !matches!(candidate.trial, Trial::WhatIf { .. }) || estimate.gain_us >= us * NEARLY && gain >= part * NEARLY
 }
 
 /// The range is wider than what is gained. Processes that were started with settings differ by more than the settings: of

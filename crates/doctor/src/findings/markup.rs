@@ -11,8 +11,8 @@ use crate::{
 /// A template that is rendered fewer times in a request is no loop.
 const LOOP: u64 = 10;
 /// Its renderings take so long together, and this part of the request: what a list costs at least is no fault.
-const PARTIAL_US: f64 = 2_000.0;
-const PARTIAL_PART: f64 = 0.3;
+pub(super) const PARTIAL_US: f64 = 2_000.0;
+pub(super) const PARTIAL_PART: f64 = 0.3;
 /// One rendering takes so long: with less, it is what any partial costs, or one that is kept. Microseconds.
 const EACH_US: f64 = 80.0;
 /// JSON takes so long, and this part of the request.

@@ -57,6 +57,16 @@ const RULES: [Rule; 11] = [
     lines::rule,
 ];
 
+/// Microseconds and the part of the request that something of this kind takes, or it is no fault: what any list, any middleware costs.
+pub(crate) fn least(kind: Kind) -> (f64, f64) {
+    match kind {
+        Kind::SlowMiddleware => (work::MIDDLEWARE_US, work::MIDDLEWARE_PART),
+        Kind::SlowPartial => (markup::PARTIAL_US, markup::PARTIAL_PART),
+        Kind::LoadedRecords => (records::LOADING_US, records::LOADING_PART),
+        _ => (0.0, 0.0),
+    }
+}
+
 /// A candidate with what it can save of the mean request, at most.
 struct WeighedCandidate {
     candidate: Candidate,

@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// Loading them takes so long, and this part of the request. Microseconds.
-const LOADING_US: f64 = 1_500.0;
-const LOADING_PART: f64 = 0.15;
+pub(super) const LOADING_US: f64 = 1_500.0;
+pub(super) const LOADING_PART: f64 = 0.15;
 /// So many of which nothing or one column is read are counted or chosen from.
 const MANY: u64 = 200;
 /// Bytes of text that nobody reads.

@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// A middleware takes so long for itself, and this part of the request: what all requests pay must be more than noise.
-const MIDDLEWARE_US: f64 = 1_000.0;
-const MIDDLEWARE_PART: f64 = 0.1;
+pub(super) const MIDDLEWARE_US: f64 = 1_000.0;
+pub(super) const MIDDLEWARE_PART: f64 = 0.1;
 /// Middleware of the frameworks, which an application can't do without; passing over it would break the page.
 const NEEDED: [&str; 17] = [
     "ActionDispatch::",

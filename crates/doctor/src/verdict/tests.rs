@@ -234,6 +234,24 @@ fn what_a_middleware_sets_beside_is_told() {
     assert_eq!(verdict.candidate.sentence, "the middleware Slow takes 5 ms; it also sets x-a and x-b");
 }
 
+/// One replay was slow by chance when it was observed; in the trial it takes what any middleware may take.
+#[test]
+fn what_a_trial_does_not_find_again_is_no_advice() {
+    let of = |kind, saved_us| {
+        let what_if = Trial::WhatIf { trial: Vec::new() };
+        judge(candidate(kind, what_if), &outcome(saved_us, Bytes::Same), &observations()).standing
+    };
+    for (kind, little, enough) in [
+        (Kind::SlowMiddleware, 700.0, 2_500.0),
+        (Kind::SlowPartial, 4_000.0, 5_000.0),
+        (Kind::LoadedRecords, 1_000.0, 3_000.0),
+    ] {
+        assert!(matches!(of(kind, little), Standing::NotWorth { why } if why.ends_with("too little")), "{kind:?}");
+        assert_eq!(of(kind, enough), Standing::Worth, "{kind:?}");
+    }
+    assert_eq!(of(Kind::RepeatedQueries, 700.0), Standing::Worth);
+}
+
 /// Without load there is no trial; visitors who have waited are enough.
 #[test]
 fn threads_without_a_trial() {
