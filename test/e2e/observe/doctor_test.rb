@@ -47,8 +47,8 @@ class DoctorTest < Minitest::Test
   end
 
   # Runs the doctor beside a server, and calls the block while it watches. The report.
-  def beside(server, *arguments)
-    Open3.popen3(environment(server.dir), BIN, "doctor", "--watch", "2s", "--busy", "--json", *arguments, chdir: server.dir) do |_, out, err, ended|
+  def beside(server, *arguments, watch: "2s")
+    Open3.popen3(environment(server.dir), BIN, "doctor", "--watch", watch, "--busy", "--json", *arguments, chdir: server.dir) do |_, out, err, ended|
       said = +""
       said << err.readpartial(4096) until said.include?("watching requests")
       yield
@@ -121,6 +121,27 @@ class DoctorTest < Minitest::Test
     assert_equal ["GET /prices", "lib/prices.rb:10"], found.first["sample"]["spent"].first.values_at("route", "at")
     assert_match(/load_file \(psych\)/, advice["sentence"])
     assert_empty(found.last["advice"].select { |one| one["kind"] == "slow_line" })
+  end
+
+  SLOW = "class Prices\n  def self.wait\n    sleep 0.3\n  end\nend\n".freeze
+  SLOW_APP = { "lib/prices.rb" => SLOW, "config.ru" => "require_relative 'lib/prices'\nrun ->(_) { Prices.wait; [200, {}, ['slow']] }" }.freeze
+
+  # Before the copies have settled, which takes five seconds.
+  def test_a_line_to_look_at_comes_at_once
+    dir = app(SLOW_APP)
+    at = {}
+    Open3.popen2e({ "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }.merge(environment(dir)), BIN, "doctor", "--offline", ".", "--path", "/prices", "--only", "slow_line", chdir: dir) do |_, said, _|
+      said.each_line { |line| %w[replaying spends].each { |word| at[word] ||= Process.clock_gettime(Process::CLOCK_MONOTONIC) if line.include?(word) } }
+    end
+    assert_operator at.fetch("spends") - at.fetch("replaying"), :<, 4
+  end
+
+  def test_beside_a_server_a_line_comes_while_requests_are_watched
+    server = serve(app(SLOW_APP), "-w", "1")
+    beside(server, "--only", "slow_line", "--except", "/left-out", watch: "9s") { %w[/prices /left-out /left-out].each { |path| server.get(path) } }
+    assert_match(/watching requests.*GET \/prices spends \d+ of \d+ ms in lib\/prices.rb:3.*replaying 1 requests/m, @said)
+    assert_equal 1, @said.scan("GET /prices spends").size
+    refute_includes @said, "left-out"
   end
 
   def test_it_finds_cold_connections_and_writes_the_line_where_it_may
@@ -343,6 +364,7 @@ class DoctorTest < Minitest::Test
     server.get("/a", "Cookie" => "a=b")
     assert_equal [409, "another paceline doctor watches #{File.basename(server.dir)}"], refused(ask_doctor(server, "watch", "id" => "two"))
     assert_equal 404, ask_doctor(server, "samples", "id" => "two").first
+    assert_equal ["GET /a"], ask_doctor(server, "samples", "id" => "one", "so_far" => true).last["routes"].map { |route| route["route"] }
     status, samples = ask_doctor(server, "samples", "id" => "one")
     assert_equal [200, ["GET /a"]], [status, samples["routes"].map { |route| route["route"] }]
     sample = samples["routes"].first["samples"].first

@@ -16,6 +16,7 @@ use super::{
     controls::{Controls, ObservedPair, RecordedRequest, RecordedRoute},
     driver::{Driver, RunError},
     fetching::Links,
+    first_look,
     left_out::named,
     machine::Process,
     progress::left,
@@ -71,9 +72,13 @@ impl Baseline {
         driver.say(&format!("replaying {} requests of {} routes", samples.requests(), samples.routes.len()));
         let mut recorded = controls.record(driver, &samples, &mut sample)?;
         fit(&mut recorded);
+        controls.one.load(&controls.recordings)?;
+        match first_look::of_recorded(driver, &mut controls.one, &recorded) {
+            Err(RunError::Shadow(_)) => controls.replace_one(driver)?,
+            looked => looked?,
+        }
         let mut other = driver.shadow()?;
         other.load(&controls.recordings)?;
-        controls.one.load(&controls.recordings)?;
         controls.settle(driver, &recorded)?;
         sample.unconfined.clone_from(&controls.one.hello.unconfined);
         controls.other = Some(other);
@@ -89,7 +94,6 @@ impl Baseline {
         let cookies = cookies(recorded.iter().flat_map(|one| &one.requests).map(|one| &one.request));
         // What takes most comes first, so that it is told soon.
         recorded.sort_by(|one, other| other.cost().total_cmp(&one.cost()));
-        let mut told = Vec::new();
         let mut to_come = total_us(&recorded) * PASSES;
         for RecordedRoute { route, requests } in recorded {
             let mut of_route = Vec::new();
@@ -104,25 +108,19 @@ impl Baseline {
             }
             baseline.add(route, of_route);
             if baseline.observed.len() <= MAX_SPENT {
-                baseline.tell_spent(driver, &mut told);
+                baseline.say_spent(driver);
             }
         }
         // Trials take their time; this is known now.
-        baseline.tell_spent(driver, &mut told);
+        baseline.say_spent(driver);
         baseline.process = controls.one.pid().map(Process::of).unwrap_or_default();
         baseline.recordings = controls.recordings;
         Ok(baseline)
     }
 
-    /// Says where the time is spent, of routes of which it was not told before.
-    fn tell_spent(&mut self, driver: &Driver, told: &mut Vec<String>) {
+    fn say_spent(&mut self, driver: &mut Driver) {
         self.sample.spent = Spent::of(&self.observed);
-        for one in &self.sample.spent {
-            if !told.contains(&one.route) {
-                driver.say(&one.to_string());
-                told.push(one.route.clone());
-            }
-        }
+        driver.say_spent(&self.sample.spent);
     }
 
     fn add(&mut self, route: RouteSamples, of_route: Vec<ObservedPair>) {

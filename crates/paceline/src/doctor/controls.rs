@@ -31,7 +31,7 @@ const SETTLING: Duration = Duration::from_secs(5);
 /// A request that takes this long has its stack read, so many times if there is time for it, beside all others.
 /// Microseconds.
 const PROFILED_US: f64 = 1_000.0;
-const READINGS: u64 = 60;
+pub const READINGS: u64 = 60;
 const PROFILING_ONE: Duration = Duration::from_millis(800);
 const PROFILING: Duration = Duration::from_secs(8);
 /// Requests that break their shadow, after which the run is given up.
@@ -167,12 +167,17 @@ impl Controls {
             driver.wait()?;
             let answered = driver.replaying.replay(&mut self.one, &one.request, MEASURED);
             if answered.is_err_and(|error| error.is_over()) {
-                self.one = driver.shadow()?;
-                self.one.load(&self.recordings)?;
+                self.replace_one(driver)?;
                 break;
             }
         }
         Ok(())
+    }
+
+    /// A fresh copy in place of one that has ended.
+    pub fn replace_one(&mut self, driver: &mut Driver) -> Result<(), RunError> {
+        self.one = driver.shadow()?;
+        Ok(self.one.load(&self.recordings)?)
     }
 
     /// What was found, or why the request is left out. Err: why the run ends.

@@ -12,14 +12,14 @@ use std::{
 use doctor::{observation::Server as ServedByName, protocol::Deliver};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{flock, open, FlockOperation, Mode, OFlags};
-use serde_json::json;
+use serde_json::{json, Value};
 use unix_user::RunAs;
 
 use super::{
     application,
     driver::{Driver, RunError},
     fetching::Listener,
-    machine,
+    first_look, machine,
     progress::{plain, warn, Progress},
     quiet_machine::Quiet,
     replaying::Replaying,
@@ -78,7 +78,11 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
             // Those who are served go first. What is started for a trial does so, too.
             make_idle(std::process::id() as i32);
             let progress = Progress::new(&target.name);
-            let (samples, watched) = requests.of_server(&server, &target, &progress)?;
+            let replaying = Replaying::new(clock, deliver(served_by));
+            let (quiet, site) = (Quiet::new(!when_busy), target.site.clone());
+            let mut driver = Driver::new(Source::Live(server.clone()), replaying, progress.clone(), site, quiet);
+            let look = |seen: &Value| first_look::of_visitors(&mut driver, seen, &requests.except);
+            let (samples, watched) = requests.of_server(&server, &target, &progress, look)?;
             let puma_config = target.site.as_ref().and_then(machine::puma_config);
             let WatchResult { answered, pids, fault_rate, worker_memory } = watched;
             let around = Surroundings {
@@ -91,9 +95,6 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
                 only,
                 rounds,
             };
-            let replaying = Replaying::new(clock, deliver(served_by));
-            let mut driver =
-                Driver::new(Source::Live(server), replaying, progress, target.site.clone(), Quiet::new(!when_busy));
             let found = run(&mut driver, samples, around)?;
             (target, found)
         }
@@ -202,10 +203,11 @@ impl RequestSource {
         server: &Server,
         target: &Target,
         progress: &Progress,
+        look: impl FnOnce(&Value),
     ) -> Result<(Samples, WatchResult), DoctorError> {
         let is_watched = self.log.is_none() && self.paths.is_empty();
         let time = if is_watched { self.watch } else { Duration::ZERO };
-        let watched = watch(server, time, progress).map_err(|failed| DoctorError::Wrong(explained(failed)))?;
+        let watched = watch(server, time, progress, look).map_err(|failed| DoctorError::Wrong(explained(failed)))?;
         if !is_watched {
             let host = target.site.as_ref().map_or("localhost", host);
             return Ok((self.of_log_or_paths(host)?, watched));

@@ -3,7 +3,7 @@
 
 use std::{os::unix::net::UnixStream, time::Duration};
 
-use doctor::protocol::LoadStart;
+use doctor::{protocol::LoadStart, report::Spent};
 
 use super::{
     progress::Progress,
@@ -44,6 +44,8 @@ pub struct Driver {
     site: Option<SiteConfig>,
     /// The application as the server would start it, started by the doctor for the trials of environments.
     plain: Option<Source>,
+    /// Routes of which was said where they spend their time.
+    told: Vec<String>,
 }
 
 impl Driver {
@@ -55,7 +57,7 @@ impl Driver {
         quiet: Quiet,
     ) -> Driver {
         let is_live = matches!(source, Source::Live(_));
-        Driver { source, replaying, quiet, progress, is_live, site, plain: None }
+        Driver { source, replaying, quiet, progress, is_live, site, plain: None, told: Vec::new() }
     }
 
     /// Others are served by the application meanwhile.
@@ -69,6 +71,16 @@ impl Driver {
 
     pub fn tell(&self, what: impl FnOnce() -> String) {
         self.progress.tell(what);
+    }
+
+    /// Says where the time is spent, of routes of which it was not said before.
+    pub fn say_spent(&mut self, spent: &[Spent]) {
+        for one in spent {
+            if !self.told.contains(&one.route) {
+                self.say(&one.to_string());
+                self.told.push(one.route.clone());
+            }
+        }
     }
 
     /// Returns when the machine is quiet.

@@ -3,7 +3,7 @@
 //! starts processes, talks to them and waits.
 //!
 //! Reading order: `diagnosing` (from the command line to the report), `watching` and `samples` (which requests), `run`
-//! (the order of a run), `baseline` and `controls` (the application as it is), `trying` (one change), `replaying` (one replay);
+//! (the order of a run), `first_look` (a line to look at meanwhile), `baseline` and `controls` (the application as it is), `trying` (one change), `replaying` (one replay);
 //! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load); `memory_trial` (another
 //! allocator); `compressing` (pages as the front would compress them);
 //! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::origins::shadow`);
@@ -19,6 +19,7 @@ mod diagnosing;
 mod driver;
 mod expected_time;
 mod fetching;
+mod first_look;
 mod left_out;
 mod load_copy;
 mod load_slice;

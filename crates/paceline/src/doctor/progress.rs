@@ -13,6 +13,7 @@ use units::age;
 /// A line that only tells how far it is comes as often as this.
 const OFTEN: Duration = Duration::from_secs(5);
 
+#[derive(Clone)]
 pub struct Progress {
     site: String,
     said: Cell<Instant>,

@@ -15,6 +15,9 @@ use crate::server::control::client::Failed;
 /// How often it is asked; the server ends a watch of which it hears nothing for 15 s.
 const OFTEN: Duration = Duration::from_secs(3);
 
+/// Before it is asked for what was seen so far: visitors come in this time to the pages that are asked for most.
+const FIRST: Duration = Duration::from_secs(4);
+
 /// What was watched.
 pub struct WatchResult {
     /// As `/doctor/samples` answers.
@@ -27,9 +30,30 @@ pub struct WatchResult {
     pub worker_memory: Option<u64>,
 }
 
-/// Watches for so long.
-pub fn watch(server: &Server, time: Duration, progress: &Progress) -> Result<WatchResult, Failed> {
+/// Watches for so long. `look` gets what was seen in the first seconds, as `/doctor/samples` answers, and has the time while more is watched.
+pub fn watch(
+    server: &Server,
+    time: Duration,
+    progress: &Progress,
+    look: impl FnOnce(&Value),
+) -> Result<WatchResult, Failed> {
     let id = uuid::Uuid::new_v4().simple().to_string();
+    if time < FIRST * 2 {
+        return watch_as(&id, server, time, progress);
+    }
+    let (id, progress) = (id.as_str(), progress.clone());
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(move || watch_as(id, server, time, &progress));
+        std::thread::sleep(FIRST);
+        let wish = json!({ "site": server.site, "id": id, "so_far": true });
+        if let Ok(seen) = server.ask("POST", "/doctor/samples", Some(&wish)) {
+            look(&seen);
+        }
+        watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn watch_as(id: &str, server: &Server, time: Duration, progress: &Progress) -> Result<WatchResult, Failed> {
     let wish = json!({ "site": server.site, "id": id });
     let ask = |target: &str| server.ask("POST", target, Some(&wish));
     let began = Instant::now();

@@ -67,7 +67,7 @@ pub struct RequestTimes {
 }
 
 /// What was seen of a route.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RouteSamples {
     pub route: String,
     /// Requests, kept or not.
@@ -81,7 +81,7 @@ pub struct RouteSamples {
 }
 
 /// What a doctor has seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Observation {
     /// Since the watch began.
     pub elapsed: Duration,
@@ -150,6 +150,13 @@ impl Reservoir {
         let watch = held.take_if(|watch| watch.id == id)?;
         self.watching.store(false, Relaxed);
         Some(Observation { elapsed: now.saturating_duration_since(watch.began), ..watch.observed })
+    }
+
+    /// What it has seen by now; the watch goes on. None: as for `take`.
+    pub fn so_far(&self, id: &str, now: Instant) -> Option<Observation> {
+        let held = self.watch.lock();
+        let watch = held.as_ref().filter(|watch| watch.id == id)?;
+        Some(Observation { elapsed: now.saturating_duration_since(watch.began), ..watch.observed.clone() })
     }
 
     /// Drops what nobody has asked for in time. Some: when to look again.
@@ -277,7 +284,9 @@ mod tests {
         assert!(reservoir.is_watching());
         assert_eq!(reservoir.watch("one", now), Ok((1, 1)));
         assert_eq!(reservoir.watch("two", now), Err(AlreadyWatched));
-        assert!(reservoir.take("two", now).is_none());
+        assert!(reservoir.take("two", now).is_none() && reservoir.so_far("two", now).is_none());
+        assert_eq!(reservoir.so_far("one", now).unwrap().routes[0].kept, [sample("/a")]);
+        assert!(reservoir.is_watching());
         let observed = reservoir.take("one", now).unwrap();
         assert_eq!(observed.routes[0].kept, [sample("/a")]);
         assert!(!reservoir.is_watching() && reservoir.take("one", now).is_none());

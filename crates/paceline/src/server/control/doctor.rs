@@ -59,12 +59,15 @@ pub async fn watch(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
 }
 
 /// POST /doctor/samples `{"site": NAME, "id": ID}`: what was seen since the doctor of this id began to watch, which ends
-/// with it.
+/// with it. With `"so_far": true` the watch goes on.
 pub async fn samples(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked.body)?;
     let (name, app) = application(&said, &front)?;
     let gone = || Refusal { status: StatusCode::NOT_FOUND, why: format!("nobody of this id watches {name} any more") };
-    let observed = app.reservoir.take(id(&said)?, Instant::now()).ok_or_else(gone)?;
+    let (id, now) = (id(&said)?, Instant::now());
+    let goes_on = said["so_far"].as_bool() == Some(true);
+    let observed = if goes_on { app.reservoir.so_far(id, now) } else { app.reservoir.take(id, now) };
+    let observed = observed.ok_or_else(gone)?;
     let overview = app.overview().await;
     let mut answer = shown(&observed);
     answer["settings"] = settings(&app.settings(), overview.workers_wanted);
