@@ -128,6 +128,17 @@ class ShadowEvidenceTest < ShopCase
     assert_equal [evidence("data")["response"][1].bytesize, "app/shop.rb:#{line_of("render json:")}"], json.values_at("bytes", "at")
   end
 
+  # What records become for the library json takes longer than writing that.
+  def test_json_of_records_by_the_library_json
+    json, size = in_shop(<<~'RUBY')
+      ActiveRecord::Base.prepend(Module.new { def serializable_hash(*) = super.tap { sleep 0.001 } })
+      found = evidence("/listed")
+      [found[:json], found[:response][1].bytesize]
+    RUBY
+    assert_equal [size, "app/shop.rb:#{line_of("JSON.generate")}"], json.values_at("bytes", "at")
+    assert_operator json["us"], :>, 20_000
+  end
+
   def test_request_that_fails
     result = in_shop(<<~'RUBY')
       evidence = Paceline::Server::Shadow::Evidence.new(root: ROOT)

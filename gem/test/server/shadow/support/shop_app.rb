@@ -182,6 +182,10 @@ class ShopController < ActionController::Base
     render json: Beer.limit(20)
   end
 
+  def listed
+    render plain: JSON.generate(Beer.limit(20).as_json)
+  end
+
   def cached
     Rails.cache.write("here", "yes")
     OTHER.fetch("here") { "not counted" }
@@ -195,5 +199,5 @@ class ShopController < ActionController::Base
 end
 
 Rails.application.routes.draw do
-  %w[index style counted joined twice feed prices order guide mail visit data pieces cached].each { |name| get name, to: "shop##{name}" }
+  %w[index style counted joined twice feed prices order guide mail visit data listed pieces cached].each { |name| get name, to: "shop##{name}" }
 end

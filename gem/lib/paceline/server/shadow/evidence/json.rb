@@ -2,7 +2,7 @@
 
 require_relative "observer"
 
-# JSON that is written by ActiveSupport or by the library json. What it is read from is not counted.
+# JSON that is written by ActiveSupport or by the library json, and what records are made into for that (`as_json`). What it is read from is not counted.
 module Paceline
   module Server
     module Shadow
@@ -25,8 +25,7 @@ module Paceline
             ensure
               @within = false
             end
-            @bytes += result.bytesize if result.is_a?(String)
-            @tally.add(@places.here)
+            written(result) unless result.is_a?(Hash)
             result
           end
 
@@ -36,7 +35,13 @@ module Paceline
 
           private
 
+          def written(result)
+            @bytes += result.bytesize if result.is_a?(String)
+            @tally.add(@places.here)
+          end
+
           def install
+            self.class.lead(::ActiveRecord::Base, %i[as_json], :write) if defined?(::ActiveRecord::Base)
             self.class.lead(::ActiveSupport::JSON.singleton_class, %i[encode dump], :write) if defined?(::ActiveSupport::JSON)
             return unless defined?(::JSON)
 
