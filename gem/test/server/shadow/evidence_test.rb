@@ -130,13 +130,16 @@ class ShadowEvidenceTest < ShopCase
 
   # What records become for the library json takes longer than writing that.
   def test_json_of_records_by_the_library_json
-    json, size = in_shop(<<~'RUBY')
+    json, size, busy = in_shop(<<~'RUBY')
       ActiveRecord::Base.prepend(Module.new { def serializable_hash(*) = super.tap { sleep 0.001 } })
       found = evidence("/listed")
-      [found[:json], found[:response][1].bytesize]
+      # As if it had a processor in a tenth of the time.
+      Paceline::Server::Shadow::Cost.define_singleton_method(:waiting) { Process.clock_gettime(Process::CLOCK_MONOTONIC, :float_microsecond) * 0.9 }
+      [found[:json], found[:response][1].bytesize, evidence("/listed")[:json]]
     RUBY
     assert_equal [size, "app/shop.rb:#{line_of("JSON.generate")}"], json.values_at("bytes", "at")
     assert_operator json["us"], :>, 20_000
+    assert_operator busy["us"] * 3, :<, json["us"]
   end
 
   def test_request_that_fails
