@@ -252,6 +252,21 @@ fn what_a_trial_does_not_find_again_is_no_advice() {
     assert_eq!(of(Kind::RepeatedQueries, 700.0), Standing::Worth);
 }
 
+/// What nobody has tried does not come before what saves nearly as much in its trial.
+#[test]
+fn all_json_is_a_bound_that_nobody_reaches() {
+    let of = |kind| {
+        judge(
+            candidate(kind, Trial::Computed { gain_us: 8_000.0, why: "x".into() }),
+            &Outcome::default(),
+            &observations(),
+        )
+    };
+    let (json, line) = (of(Kind::WholeRecords), of(Kind::SlowLine));
+    assert_eq!((json.gains[0].gain_us, json.gains[0].bound), (8_000.0, Bound::AtMost));
+    assert_eq!(json.saved_us * 2.0, line.saved_us);
+}
+
 /// Without load there is no trial; visitors who have waited are enough.
 #[test]
 fn threads_without_a_trial() {
