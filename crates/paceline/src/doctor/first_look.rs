@@ -98,7 +98,10 @@ fn looked_at(
     let mut profile = Profile::default();
     let began = Instant::now();
     loop {
-        profile.add(driver.replaying.replay(shadow, &request, PROFILED)?.profile.unwrap_or_default());
+        let read = driver.replaying.replay(shadow, &request, PROFILED)?;
+        // The recording was its first answer, with everything that is done only once.
+        wall_us = wall_us.min(read.wall_us);
+        profile.add(read.profile.unwrap_or_default());
         if profile.readings >= READINGS || began.elapsed() >= READING {
             break;
         }
