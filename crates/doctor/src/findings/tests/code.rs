@@ -221,6 +221,11 @@ fn slow_markup() {
     );
 }
 
+/// One that is known to be of a middleware, or of the application behind all of them.
+fn line_in(middleware: &str, place: &str, call: &str, us: f64) -> ProfiledLine {
+    ProfiledLine { at: at(place), call: at(call), us, middleware: Some(at(middleware)), ..ProfiledLine::default() }
+}
+
 #[test]
 fn a_line_that_does_what_it_need_not() {
     let profiled = |at: &str, call: &str, part: f64| Profile {
@@ -337,17 +342,10 @@ fn a_line_that_does_what_it_need_not() {
     // Behind two of them, of which each takes less than the line does: those count for nothing, whatever comes first.
     let mut behind_two = clean();
     each(&mut behind_two, |request| {
-        let line = |place: &str, call: &str, us, middleware: &str| ProfiledLine {
-            at: at(place),
-            call: at(call),
-            us,
-            middleware: Some(at(middleware)),
-            ..ProfiledLine::default()
-        };
         let lines = vec![
-            line("lib/prices.rb:9", "hexdigest (digest)", 22_000.0, ""),
-            line("lib/stamp.rb:9", "load_file (psych)", 20_000.0, "Stamp"),
-            line("lib/rates.rb:9", "read (csv)", 18_000.0, "Rates"),
+            line_in("", "lib/prices.rb:9", "hexdigest (digest)", 22_000.0),
+            line_in("Stamp", "lib/stamp.rb:9", "load_file (psych)", 20_000.0),
+            line_in("Rates", "lib/rates.rb:9", "read (csv)", 18_000.0),
         ];
         request.profile = Profile { readings: 40, total_us: 60_000.0, lines };
         let middleware = |name: &str, own_us| Middleware { name: at(name), at: String::new(), own_us };
@@ -359,16 +357,9 @@ fn a_line_that_does_what_it_need_not() {
     // By whose line it is, however long both seem to take: a middleware's own work in another file is no finding of its own.
     let mut whose = clean();
     each(&mut whose, |request| {
-        let line = |place: &str, call: &str, us, middleware: &str| ProfiledLine {
-            at: at(place),
-            call: at(call),
-            us,
-            middleware: Some(at(middleware)),
-            ..ProfiledLine::default()
-        };
         let lines = vec![
-            line("lib/rates.rb:3", "load_file (psych)", 30_000.0, "Stamp"),
-            line("lib/prices.rb:9", "hexdigest (digest)", 30_000.0, ""),
+            line_in("Stamp", "lib/rates.rb:3", "load_file (psych)", 30_000.0),
+            line_in("", "lib/prices.rb:9", "hexdigest (digest)", 30_000.0),
         ];
         request.profile = Profile { readings: 40, total_us: 60_000.0, lines };
         request.evidence.middleware =
