@@ -13,8 +13,10 @@ use crate::exchange::Counters;
 
 /// Largest payload either side may send.
 pub const MAX_PAYLOAD: usize = 16 << 20;
-/// Most that is reserved on the word of a prefix alone, while less than that has come: the largest response that is sent whole, and a little.
-const FIRST_RESERVED: usize = (1 << 20) + (16 << 10);
+/// Most that is reserved on the word of a prefix alone, while less than a half of that has come ...
+const FIRST_RESERVED: usize = 64 << 10;
+/// ... and afterwards, while less than that has come: a response that is sent whole, and a little.
+const RESERVED: usize = (1 << 20) + (16 << 10);
 /// Most header fields that a response is built of: a list of empty ones would take many times the memory of its frame.
 pub const MAX_HEADERS: usize = 10_000;
 /// Most lines of a backtrace that are kept.
@@ -107,7 +109,6 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Raw>, Malformed> {
         return Err(Malformed("payload over 16 MiB"));
     }
     if buffer.len() < PREFIX + length {
-        make_room(buffer);
         return Ok(None);
     }
     let mut frame = buffer.split_to(PREFIX + length);
@@ -118,15 +119,14 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Raw>, Malformed> {
 /// Makes room for the rest of the frame of which `buffer` holds the beginning, or for a part of the rest. How many bytes can be read there without what comes
 /// after the frame; 0: no frame has begun that can be read on.
 pub fn make_room(buffer: &mut BytesMut) -> usize {
-    let announced = buffer.first_chunk::<4>().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+    let Some(&[a, b, c, d, _]) = buffer.first_chunk::<PREFIX>() else { return 0 };
+    let announced = u32::from_be_bytes([a, b, c, d]) as usize;
     if announced > MAX_PAYLOAD {
         return 0;
     }
-    // What is announced may never come: room is made for as much again as is there.
-    let room = (PREFIX + announced).saturating_sub(buffer.len()).min(buffer.len().max(FIRST_RESERVED));
-    if buffer.len() < PREFIX {
-        return 0;
-    }
+    // What is announced may never come.
+    let most = if buffer.len() < FIRST_RESERVED / 2 { FIRST_RESERVED } else { buffer.len().max(RESERVED) };
+    let room = (PREFIX + announced).saturating_sub(buffer.len()).min(most);
     buffer.reserve(room);
     room
 }
@@ -425,8 +425,27 @@ mod tests {
     #[test]
     fn an_announced_length_takes_no_memory_before_it_comes() {
         let mut buffer = BytesMut::from(&[0x00, 0xff, 0xff, 0xff, kind::CHUNK][..]);
-        assert_eq!(take(&mut buffer), Ok(None));
+        assert_eq!((take(&mut buffer), make_room(&mut buffer)), (Ok(None), FIRST_RESERVED));
         assert!(buffer.capacity() <= 2 * FIRST_RESERVED, "{}", buffer.capacity());
+        buffer.put_bytes(0, FIRST_RESERVED);
+        assert_eq!(make_room(&mut buffer), RESERVED);
+        buffer.put_bytes(0, 2 * RESERVED);
+        assert_eq!(make_room(&mut buffer), buffer.len(), "as much again as has come");
+    }
+
+    #[test]
+    fn room_is_made_for_one_frame_and_no_byte_behind_it() {
+        let frame = encode(kind::CHUNK, |out| out.put_bytes(b'a', 10));
+        for begun in PREFIX..=frame.len() {
+            assert_eq!(make_room(&mut BytesMut::from(&frame[..begun])), frame.len() - begun);
+        }
+        assert_eq!(make_room(&mut BytesMut::from(&frame[..PREFIX - 1])), 0);
+        assert_eq!(
+            make_room(&mut BytesMut::from(&[frame.clone(), frame].concat()[..])),
+            0,
+            "whole frames are to be taken"
+        );
+        assert_eq!(make_room(&mut BytesMut::from(&[0xff, 0, 0, 0, kind::CHUNK][..])), 0);
     }
 
     #[test]
