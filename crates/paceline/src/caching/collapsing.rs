@@ -17,7 +17,7 @@ use crate::{content::body::ResponseBody, support::clock};
 
 impl Flights {
     /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers
-    /// nobody who asks after it.
+    /// no later request.
     pub fn find(&self, wanted: &CacheRequest, store: &Store<Entry>) -> Option<Arc<Flight>> {
         let flight = self.shard(wanted.key).get(&wanted.key).cloned()?;
         let own = wanted.visitor.and_then(|visitor| visitor.tag());

@@ -1,4 +1,4 @@
-//! What a worker tells of its work on a request, beside the response. It never reads a frame.
+//! A worker's report of its work on a request, beside the response. It never reads a frame.
 
 use std::sync::{Arc, OnceLock};
 
