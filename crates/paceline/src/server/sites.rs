@@ -327,8 +327,8 @@ impl Sites {
     fn warn_of_root(&self, site: &SiteConfig, run_as: Option<&RunAs>) {
         if site.user.is_none() && matches!(run_as, Some(RunAs::Root(_))) {
             let text = format!(
-                "WARNING: {} runs as root, the owner of {}: whoever gets into it has this machine. \
-                 Set `user = \"deploy\"` (--user deploy); `user = \"root\"` silences this",
+                "WARNING: {} runs as root, the owner of {}: a security hole in it gives away this machine. \
+                 Set `user = \"deploy\"` (--user deploy), or `user = \"root\"` to silence this warning",
                 site.name,
                 site.root.display()
             );
