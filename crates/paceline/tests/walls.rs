@@ -8,9 +8,12 @@ use std::{
     path::Path,
 };
 
+#[path = "walls/parts.rs"]
+mod parts;
 #[path = "walls/reader.rs"]
 mod reader;
 
+use parts::{words, Part, PARTS};
 use reader::{read, EVERYTHING};
 
 /// The rooms, from the bottom to the top: each may use those before it.
@@ -150,6 +153,64 @@ fn rooms_use_only_rooms_below_them_and_modules_no_circles() {
         "{}\nHand over what is needed, or move what both need below.",
         complaints.join("\n")
     );
+}
+
+/// The product's source files that name a part outside of its home, apart from unit tests.
+fn files_that_name(part: &Part, sources: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let named = sources.iter().filter(|(file, words)| part.is_named(file, words));
+    named.map(|(file, _)| file.clone()).collect()
+}
+
+#[test]
+fn few_files_name_a_part_outside_of_its_home() {
+    let mut all = Sources::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), "", &mut all);
+    let is_product = |file: &str| {
+        let is_of_tests = file.contains("/tests/") || file.ends_with("tests.rs") || file.ends_with("test_folder.rs");
+        file.contains("/src/") && !is_of_tests && !file.starts_with("damage/") && !file.starts_with("bench/")
+    };
+    let product = all.into_iter().filter(|(file, _)| is_product(file));
+    let product: BTreeMap<_, _> = product.map(|(file, text)| (file, words(&text))).collect();
+    assert!(product.len() > 500, "the sources are not where this test looks");
+    let mut complaints = Vec::new();
+    for part in PARTS {
+        let files = files_that_name(part, &product);
+        println!("{}: {}\n  {}", part.name, files.len(), files.join("\n  "));
+        if files.len() > part.most {
+            let (name, most, count) = (part.name, part.most, files.len());
+            complaints.push(format!("{name}: {count} files name it, {most} may:\n  {}", files.join("\n  ")));
+        }
+    }
+    assert!(
+        complaints.is_empty(),
+        "{}\nMove what concerns a part into its home (tests/walls/parts.rs).",
+        complaints.join("\n")
+    );
+}
+
+#[test]
+fn a_part_is_named_by_identifiers_and_texts_but_not_by_comments_and_tests() {
+    let part = PARTS.iter().find(|part| part.name == "automatic page cache").unwrap();
+    let named = |file: &str, text: &str| part.is_named(file, &words(text));
+    for text in [
+        "use crate::caching::auto_cache;",
+        "struct S { auto: Option<AutoCache> }",
+        "const HELP: &str = \"see [auto_cache]\";",
+        "fn f() { log!(\"auto-cache: {why}\") }",
+        "#[cfg(test)] use other::Thing; fn f() { auto_cache::run() }",
+    ] {
+        assert!(named("paceline/src/server/sites.rs", text), "{text}");
+        assert!(!named("paceline/src/caching/auto/mod.rs", text), "{text}");
+    }
+    for text in [
+        "/// See `auto_cache`.\nfn f() {} // auto_cache",
+        "//! Of auto_cache.",
+        "#[cfg(test)] mod tests { use crate::auto_cache; }",
+        "#[cfg(test)] #[allow(dead_code)] fn f() -> [u8; 2] { auto_cache::run() }",
+        "fn auto_cached_twice() {}",
+    ] {
+        assert!(!named("paceline/src/server/sites.rs", text), "{text}");
+    }
 }
 
 /// A made-up front.
