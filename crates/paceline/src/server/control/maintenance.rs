@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 
 use super::{
     answer::{aside, ControlRequest, JsonResult, Refusal},
-    cluster::{alone, not_reached},
+    parts::cluster::{alone, not_reached},
 };
 use crate::{
     cluster::{Cluster, SharedStateError},

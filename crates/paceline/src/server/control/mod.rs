@@ -3,17 +3,14 @@
 //! has a request in hand. With `control_url` the same is served on a TCP address, behind a gate; never beyond loopback
 //! without a token.
 //!
-//! Reading order: `router` (what may be asked), `answer` (the forms of answers), `purging`, `statistics`, `generations`, `restarting`; `client` is the
-//! other end, for the command line. `web` is the TCP listener, `gate` who may pass there, `relay` the socket for a
-//! browser.
+//! Reading order: `router` and `route` (what may be asked), `parts` (what parts of the server are asked), `answer` (the forms of
+//! answers), `purging`, `statistics`, `generations`, `restarting`; `client` is the other end, for the command line. `web` is the TCP
+//! listener, `gate` who may pass there, `relay` the socket for a browser.
 
 mod advice;
 mod answer;
-mod auto_cache;
 pub mod client;
-mod cluster;
 mod dashboard;
-mod doctor;
 mod exposition;
 pub mod gate;
 mod generations;
@@ -24,6 +21,7 @@ mod log;
 pub mod maintenance;
 mod memory;
 mod observed;
+mod parts;
 mod patient;
 mod prometheus;
 mod puma_stats;
@@ -31,8 +29,8 @@ mod purging;
 pub mod relay;
 mod requests;
 mod restarting;
+mod route;
 mod router;
-mod schedule;
 mod statistics;
 mod status;
 mod upgrading;

@@ -1,7 +1,7 @@
 //! What may be asked: a table of methods and paths, and the answer to everything else.
 //! It never does the work itself.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -10,31 +10,18 @@ use hyper::body::Incoming;
 
 use super::{
     advice,
-    answer::{refused, rendered, Body, ControlRequest, JsonResult, Refusal},
-    auto_cache, cluster, dashboard, doctor, generations, health, incidents, log, maintenance, memory, prometheus,
-    puma_stats, purging, requests, restarting, schedule, statistics, status, upgrading,
+    answer::{refused, Body, ControlRequest, Refusal},
+    dashboard, generations, health, incidents, log, maintenance, memory,
+    parts::{auto_cache, cluster, doctor, scheduled},
+    prometheus, puma_stats, purging, requests, restarting,
+    route::{json_of, Route},
+    statistics, status, upgrading,
 };
 use crate::request::front::Front;
 
 /// Bytes of a request's body, at most.
 const LONGEST_BODY: usize = 64 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Refusal>> + Send>>;
-
-struct Route {
-    method: &'static str,
-    /// `*` stands for any one step.
-    path: &'static str,
-    answer: fn(ControlRequest, Arc<Front>) -> ResponseFuture,
-}
-
-impl Route {
-    fn covers(&self, path: &str) -> bool {
-        let alike = |(ours, step): (&str, &str)| ours == step || ours == "*" && !step.is_empty();
-        self.path.split('/').count() == path.split('/').count() && self.path.split('/').zip(path.split('/')).all(alike)
-    }
-}
 
 const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/cache/purge", answer: |asked, server| json_of(purging::posted(asked, server)) },
@@ -86,8 +73,8 @@ const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/doctor/watch", answer: |asked, server| json_of(doctor::watch(asked, server)) },
     Route { method: "POST", path: "/doctor/samples", answer: |asked, server| json_of(doctor::samples(asked, server)) },
     Route { method: "POST", path: "/doctor/shadow", answer: |asked, server| json_of(doctor::shadow(asked, server)) },
-    Route { method: "GET", path: "/schedule", answer: |_, server| json_of(schedule::all(server)) },
-    Route { method: "POST", path: "/preview", answer: |asked, server| json_of(schedule::preview(asked, server)) },
+    Route { method: "GET", path: "/schedule", answer: |_, server| json_of(scheduled::all(server)) },
+    Route { method: "POST", path: "/preview", answer: |asked, server| json_of(scheduled::preview(asked, server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| Box::pin(dashboard::incident(asked, server)) },
@@ -100,11 +87,6 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/dashboard.css", answer: |_, _| Box::pin(dashboard::style()) },
     Route { method: "GET", path: "/dashboard.js", answer: |_, _| Box::pin(dashboard::script()) },
 ];
-
-/// An answer of JSON.
-fn json_of(answered: impl Future<Output = JsonResult> + Send + 'static) -> ResponseFuture {
-    Box::pin(async { answered.await.map(|value| rendered(StatusCode::OK, &value)) })
-}
 
 pub async fn answer(request: Request<Incoming>, server: Arc<Front>) -> Response<Body> {
     find(request, server).await.unwrap_or_else(refused)
@@ -139,17 +121,4 @@ async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response
         }
     };
     (route.answer)(ControlRequest { head, body }, server).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_stands_for_one_step() {
-        let route =
-            Route { method: "GET", path: "/incidents/*", answer: |_, _| Box::pin(async { Err(Refusal::bad("")) }) };
-        let covered = ["/incidents/1a", "/incidents", "/incidents/", "/incidents/1a/b"].map(|path| route.covers(path));
-        assert_eq!(covered, [true, false, false, false]);
-    }
 }

@@ -17,8 +17,8 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{
     answer::{refused, Body, Refusal},
-    doctor,
     gate::Gate,
+    parts::doctor,
     router, ControlError, HEAD_TIMEOUT, MAX_CONNECTIONS,
 };
 use crate::{config::ControlWeb, observe::log::Name, request::front::Front};

@@ -9,7 +9,7 @@ use auto_cache::watch::{Mode, Reading, Route, Stage, VISITORS};
 use http::{StatusCode, Uri};
 use serde_json::{json, Map, Value};
 
-use super::answer::{ControlRequest, JsonResult, Refusal};
+use super::super::answer::{ControlRequest, JsonResult, Refusal};
 use crate::{caching::auto::AutoCache, request::front::Front};
 
 /// GET /cache/advise.

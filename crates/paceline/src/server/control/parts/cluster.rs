@@ -7,7 +7,7 @@ use ::cluster::{Millis, Sighting};
 use http::StatusCode;
 use serde_json::{json, Value};
 
-use super::answer::{ControlRequest, JsonResult, Refusal};
+use super::super::answer::{ControlRequest, JsonResult, Refusal};
 use crate::{
     cluster::{Cluster, NotBegun, SharedStateError},
     request::front::Front,

@@ -12,7 +12,7 @@ use std::{
 use http::StatusCode;
 use serde_json::{json, Value};
 
-use super::answer::{aside, ControlRequest, JsonResult, Refusal};
+use super::super::answer::{aside, ControlRequest, JsonResult, Refusal};
 use crate::{
     apps::{app::App, startable_app::StartableApp},
     config::{Bind, Listening, ProxyProtocol, SiteConfig},

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use scheduled::{moment, Millis};
 use serde_json::{json, Value};
 
-use super::answer::{ControlRequest, JsonResult, Refusal};
+use super::super::answer::{ControlRequest, JsonResult, Refusal};
 use crate::{
     request::{front::Front, preview, route::Site},
     server::scheduling,
