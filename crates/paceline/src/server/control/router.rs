@@ -12,7 +12,7 @@ use super::{
     advice,
     answer::{refused, Body, ControlRequest, Refusal},
     dashboard, generations, health, incidents, log, maintenance, memory,
-    parts::{auto_cache, cluster, doctor, scheduled},
+    parts::PARTS,
     prometheus, puma_stats, purging, requests, restarting,
     route::{json_of, Route},
     statistics, status, upgrading,
@@ -23,32 +23,9 @@ use crate::request::front::Front;
 const LONGEST_BODY: usize = 64 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Those of the server itself; its parts have their own.
 const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/cache/purge", answer: |asked, server| json_of(purging::posted(asked, server)) },
-    Route { method: "GET", path: "/cache/advise", answer: |_, server| json_of(auto_cache::advise(server)) },
-    Route { method: "POST", path: "/cache/route", answer: |asked, server| json_of(auto_cache::turn(asked, server)) },
-    Route { method: "POST", path: "/cache/why", answer: |asked, server| json_of(auto_cache::why(asked, server)) },
-    Route { method: "GET", path: "/cluster", answer: |_, server| json_of(cluster::report(server)) },
-    Route {
-        method: "POST",
-        path: "/cluster/restart",
-        answer: |asked, server| json_of(cluster::begin_restart(asked, server)),
-    },
-    Route {
-        method: "POST",
-        path: "/cluster/restart/order",
-        answer: |asked, server| json_of(cluster::order_restart(asked, server)),
-    },
-    Route {
-        method: "POST",
-        path: "/cluster/restart/look",
-        answer: |asked, server| json_of(cluster::look_at_restart(asked, server)),
-    },
-    Route {
-        method: "POST",
-        path: "/cluster/restart/end",
-        answer: |asked, server| json_of(cluster::end_restart(asked, server)),
-    },
     Route { method: "GET", path: "/cache/stats", answer: |_, server| json_of(statistics::of_cache(server)) },
     Route { method: "GET", path: "/healthz", answer: |asked, server| Box::pin(health::ready(asked, server)) },
     Route { method: "GET", path: "/livez", answer: |_, _| Box::pin(health::alive()) },
@@ -69,12 +46,6 @@ const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/restart", answer: |asked, server| json_of(restarting::restart(asked, server)) },
     Route { method: "POST", path: "/rollback", answer: |asked, server| json_of(restarting::roll_back(asked, server)) },
     Route { method: "GET", path: "/restarts/*", answer: |asked, server| json_of(restarting::outcome(asked, server)) },
-    Route { method: "POST", path: "/doctor/find", answer: |asked, server| json_of(doctor::find(asked, server)) },
-    Route { method: "POST", path: "/doctor/watch", answer: |asked, server| json_of(doctor::watch(asked, server)) },
-    Route { method: "POST", path: "/doctor/samples", answer: |asked, server| json_of(doctor::samples(asked, server)) },
-    Route { method: "POST", path: "/doctor/shadow", answer: |asked, server| json_of(doctor::shadow(asked, server)) },
-    Route { method: "GET", path: "/schedule", answer: |_, server| json_of(scheduled::all(server)) },
-    Route { method: "POST", path: "/preview", answer: |asked, server| json_of(scheduled::preview(asked, server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| Box::pin(dashboard::incident(asked, server)) },
@@ -99,7 +70,8 @@ async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response
     }
     let path = head.uri.path();
     let method = if head.method == Method::HEAD { Method::GET } else { head.method.clone() };
-    let here = || ROUTES.iter().filter(|route| route.covers(path));
+    let all = || PARTS.iter().flat_map(|part| part.routes).chain(ROUTES);
+    let here = || all().filter(|route| route.covers(path));
     let Some(route) = here().find(|route| route.method == method.as_str()) else {
         let allowed: Vec<_> = here().map(|route| route.method).collect();
         return Err(if allowed.is_empty() {

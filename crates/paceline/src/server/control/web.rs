@@ -18,8 +18,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use super::{
     answer::{refused, Body, Refusal},
     gate::Gate,
-    parts::doctor,
-    router, ControlError, HEAD_TIMEOUT, MAX_CONNECTIONS,
+    parts, router, ControlError, HEAD_TIMEOUT, MAX_CONNECTIONS,
 };
 use crate::{config::ControlWeb, observe::log::Name, request::front::Front};
 
@@ -75,7 +74,7 @@ impl Web {
             async move {
                 let (head, body) = request.into_parts();
                 match gate.pass(&head, from.ip(), Instant::now()) {
-                    Ok(()) if doctor::is_for_the_socket_alone(head.uri.path()) => {
+                    Ok(()) if parts::is_for_the_socket_alone(head.uri.path()) => {
                         let why = "this is answered on the control socket only".into();
                         refused(Refusal { status: StatusCode::FORBIDDEN, why })
                     }

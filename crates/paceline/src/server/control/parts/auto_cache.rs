@@ -5,15 +5,26 @@ use std::{
     sync::{atomic::Ordering::Relaxed, Arc},
 };
 
-use auto_cache::watch::{Mode, Reading, Route, Stage, VISITORS};
+use auto_cache::watch::{self, Mode, Reading, Stage, VISITORS};
 use http::{StatusCode, Uri};
 use serde_json::{json, Map, Value};
 
-use super::super::answer::{ControlRequest, JsonResult, Refusal};
+use super::{
+    answer::{ControlRequest, JsonResult, Refusal},
+    json_of, ControlPart, Route,
+};
 use crate::{caching::auto::AutoCache, request::front::Front};
 
+pub const PART: ControlPart = ControlPart { routes: ROUTES };
+
+const ROUTES: &[Route] = &[
+    Route { method: "GET", path: "/cache/advise", answer: |_, server| json_of(advise(server)) },
+    Route { method: "POST", path: "/cache/route", answer: |asked, server| json_of(turn(asked, server)) },
+    Route { method: "POST", path: "/cache/why", answer: |asked, server| json_of(why(asked, server)) },
+];
+
 /// GET /cache/advise.
-pub async fn advise(front: Arc<Front>) -> JsonResult {
+async fn advise(front: Arc<Front>) -> JsonResult {
     let routes = front.routes();
     let watched = routes.all().iter().filter_map(|site| Some((site.config.name.clone(), site.auto_cache.as_ref()?)));
     let sites: Map<String, Value> = watched.map(|(name, auto)| (name, of_site(auto))).collect();
@@ -41,7 +52,7 @@ fn of_site(auto: &AutoCache) -> Value {
     })
 }
 
-fn of_route(label: &str, route: &Route, mode: Mode) -> Value {
+fn of_route(label: &str, route: &watch::Route, mode: Mode) -> Value {
     let stage = route.life.stage(mode);
     let (equal, why) = match stage {
         Stage::Verifying(equal) => (Some(equal), None),
@@ -83,7 +94,7 @@ fn readings(all: &[Reading]) -> Vec<Value> {
 }
 
 /// POST /cache/why `{"url": "https://shop.test/beers/1"}`.
-pub async fn why(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn why(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said: Value =
         serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
     let url: Option<Uri> = said["url"].as_str().and_then(|url| url.parse().ok());
@@ -117,7 +128,7 @@ pub async fn why(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
 }
 
 /// POST /cache/route `{"route": "/beers/*", "serve": false}`: turns a route off, or lets it begin once more.
-pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said: Value =
         serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
     let (Some(route), Some(serve)) = (said["route"].as_str(), said["serve"].as_bool()) else {

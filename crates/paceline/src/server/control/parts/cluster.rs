@@ -7,11 +7,32 @@ use ::cluster::{Millis, Sighting};
 use http::StatusCode;
 use serde_json::{json, Value};
 
-use super::super::answer::{ControlRequest, JsonResult, Refusal};
+use super::{
+    answer::{ControlRequest, JsonResult, Refusal},
+    json_of, ControlPart, Route,
+};
 use crate::{
     cluster::{Cluster, NotBegun, SharedStateError},
     request::front::Front,
 };
+
+pub const PART: ControlPart = ControlPart { routes: ROUTES };
+
+const ROUTES: &[Route] = &[
+    Route { method: "GET", path: "/cluster", answer: |_, server| json_of(report(server)) },
+    Route { method: "POST", path: "/cluster/restart", answer: |asked, server| json_of(begin_restart(asked, server)) },
+    Route {
+        method: "POST",
+        path: "/cluster/restart/order",
+        answer: |asked, server| json_of(order_restart(asked, server)),
+    },
+    Route {
+        method: "POST",
+        path: "/cluster/restart/look",
+        answer: |asked, server| json_of(look_at_restart(asked, server)),
+    },
+    Route { method: "POST", path: "/cluster/restart/end", answer: |asked, server| json_of(end_restart(asked, server)) },
+];
 
 /// How long a front's answers are counted after it was restarted, if nobody says something else; and at most.
 const WATCH: Millis = 5_000;
@@ -38,7 +59,7 @@ fn conflict(why: String) -> Refusal {
 }
 
 /// GET /cluster.
-pub async fn report(front: Arc<Front>) -> JsonResult {
+async fn report(front: Arc<Front>) -> JsonResult {
     let cluster = front.cluster.as_ref().ok_or_else(|| alone("`paceline status`"))?;
     front.samples.look_at_apps(&front).await;
     Ok(cluster.report().await)
@@ -63,7 +84,7 @@ fn text<'a>(said: &'a Value, key: &str) -> Result<&'a str, Refusal> {
 }
 
 /// POST /cluster/restart `{"skip_silent": false}`: takes the lease. Its token, and the members that can be restarted.
-pub async fn begin_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn begin_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let cluster = clustered(&front)?;
     let skips = said(&asked)?["skip_silent"] == true;
     let nothing = |why: SharedStateError| not_reached(format!("{why}. Nothing was restarted"));
@@ -103,7 +124,7 @@ pub async fn begin_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResu
 }
 
 /// POST /cluster/restart/order `{"token": "...", "member": "...", "site": "shop", "watch": 5000}`: the next one.
-pub async fn order_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn order_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked)?;
     let watch = match &said["watch"] {
         Value::Null => WATCH,
@@ -122,7 +143,7 @@ pub async fn order_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResu
 }
 
 /// POST /cluster/restart/look `{"token": "...", "member": "...", "order": "..."}`: keeps the lease; how the member is doing.
-pub async fn look_at_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn look_at_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked)?;
     let (token, member, order) = (text(&said, "token")?, text(&said, "member")?, text(&said, "order")?);
     let standing = match clustered(&front)?.look_at_restart(token, member).await {
@@ -149,7 +170,7 @@ fn shown(member: Option<&Sighting>, order: &str) -> Value {
 }
 
 /// POST /cluster/restart/end `{"token": "..."}`: nobody is restarted any more.
-pub async fn end_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn end_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked)?;
     clustered(&front)?.end_restart(text(&said, "token")?).await.map_err(not_reached)?;
     Ok(json!({}))

@@ -12,7 +12,10 @@ use std::{
 use http::StatusCode;
 use serde_json::{json, Value};
 
-use super::super::answer::{aside, ControlRequest, JsonResult, Refusal};
+use super::{
+    answer::{aside, ControlRequest, JsonResult, Refusal},
+    json_of, ControlPart, Route,
+};
 use crate::{
     apps::{app::App, startable_app::StartableApp},
     config::{Bind, Listening, ProxyProtocol, SiteConfig},
@@ -21,8 +24,17 @@ use crate::{
 };
 use unix_user::RunAs;
 
+pub const PART: ControlPart = ControlPart { routes: ROUTES };
+
+const ROUTES: &[Route] = &[
+    Route { method: "POST", path: "/doctor/find", answer: |asked, server| json_of(find(asked, server)) },
+    Route { method: "POST", path: "/doctor/watch", answer: |asked, server| json_of(watch(asked, server)) },
+    Route { method: "POST", path: "/doctor/samples", answer: |asked, server| json_of(samples(asked, server)) },
+    Route { method: "POST", path: "/doctor/shadow", answer: |asked, server| json_of(shadow(asked, server)) },
+];
+
 /// The first step of the paths of these routes.
-const ROUTES: &str = "/doctor/";
+const FIRST_STEP: &str = "/doctor/";
 /// Bytes of the name that a doctor has given itself, at most.
 const LONGEST_ID: usize = 64;
 /// Bytes of a socket's path, as the kernel takes them.
@@ -30,12 +42,12 @@ const LONGEST_PATH: usize = 107;
 
 /// Whether a path leads here: a request over TCP is refused, with a token too.
 pub fn is_for_the_socket_alone(path: &str) -> bool {
-    path.starts_with(ROUTES)
+    path.starts_with(FIRST_STEP)
 }
 
 /// POST /doctor/find `{"site": NAME}`, or `{}` where there is one application: its name, its folder, and the account that
 /// it runs as.
-pub async fn find(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn find(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let (name, app) = application(&said(&asked.body)?, &front)?;
     let account = account(app.site.clone()).await?;
     Ok(json!({ "site": name, "root": app.site.root, "account": account }))
@@ -43,7 +55,7 @@ pub async fn find(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
 
 /// POST /doctor/watch `{"site": NAME, "id": ID}`: for the next 15 seconds requests are watched for the doctor of this id.
 /// Answers with how many GETs of how many routes were seen so far. 409: another doctor watches.
-pub async fn watch(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn watch(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked.body)?;
     let (name, app) = application(&said, &front)?;
     let id = id(&said)?;
@@ -60,7 +72,7 @@ pub async fn watch(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
 
 /// POST /doctor/samples `{"site": NAME, "id": ID}`: what was seen since the doctor of this id began to watch, which ends
 /// with it. With `"so_far": true` the watch goes on.
-pub async fn samples(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn samples(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked.body)?;
     let (name, app) = application(&said, &front)?;
     let gone = || Refusal { status: StatusCode::NOT_FOUND, why: format!("nobody of this id watches {name} any more") };
@@ -77,7 +89,7 @@ pub async fn samples(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
 
 /// POST /doctor/shadow `{"site": NAME, "socket": PATH}`: a copy of the loaded application is forked, which connects to
 /// this Unix socket.
-pub async fn shadow(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn shadow(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked.body)?;
     let (_, app) = application(&said, &front)?;
     let socket = said["socket"].as_str().map(PathBuf::from);

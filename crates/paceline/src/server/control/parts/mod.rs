@@ -1,6 +1,22 @@
-//! What parts of the server are asked on the control socket: each has it in a file of its own.
+//! What parts of the server have on the control socket, each in a file of its own: routes, metrics, and their share of each site's
+//! status. It never says what the server as a whole has there.
 
-pub mod auto_cache;
+mod auto_cache;
 pub mod cluster;
-pub mod doctor;
-pub mod scheduled;
+mod doctor;
+mod scheduled;
+
+pub use self::doctor::is_for_the_socket_alone;
+
+use super::{
+    answer,
+    route::{json_of, Route},
+};
+
+/// What a part has there.
+pub struct ControlPart {
+    pub routes: &'static [Route],
+}
+
+/// All parts that have something there.
+pub const PARTS: &[ControlPart] = &[auto_cache::PART, cluster::PART, scheduled::PART, doctor::PART];

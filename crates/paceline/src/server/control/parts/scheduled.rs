@@ -9,19 +9,29 @@ use jiff::tz::TimeZone;
 use scheduled::{moment, Millis};
 use serde_json::{json, Value};
 
-use super::super::answer::{ControlRequest, JsonResult, Refusal};
+use super::{
+    answer::{ControlRequest, JsonResult, Refusal},
+    json_of, ControlPart, Route,
+};
 use crate::{
     request::{front::Front, preview, route::Site},
     server::scheduling,
     support::clock,
 };
 
+pub const PART: ControlPart = ControlPart { routes: ROUTES };
+
+const ROUTES: &[Route] = &[
+    Route { method: "GET", path: "/schedule", answer: |_, server| json_of(all(server)) },
+    Route { method: "POST", path: "/preview", answer: |asked, server| json_of(preview(asked, server)) },
+];
+
 /// How long a link is good for.
 const LINK: Millis = 86_400_000;
 const MAX_LINK: Millis = 30 * 86_400_000;
 
 /// GET /schedule.
-pub async fn all(front: Arc<Front>) -> JsonResult {
+async fn all(front: Arc<Front>) -> JsonResult {
     // If the clock was set, what is shown next time has followed it.
     front.cache.changes().wake();
     Ok(scheduling::overview(&front, clock::unix_millis()))
@@ -29,7 +39,7 @@ pub async fn all(front: Arc<Front>) -> JsonResult {
 
 /// POST /preview `{"path": "/sales", "at": "tomorrow 12:00", "site": NAME, "host": "shop.test", "https": true}`: the page
 /// as it will be, its body in Base64. With `"link": true` (and `"for"`, milliseconds): only a signed link to it.
-pub async fn preview(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+async fn preview(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said: Value =
         serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
     let target = said["path"].as_str().filter(|path| path.starts_with('/') && path.parse::<http::Uri>().is_ok());
