@@ -8,7 +8,7 @@ use http_body_util::{combinators::UnsyncBoxBody, BodyExt, Full};
 use percent_encoding::percent_decode_str;
 use serde_json::{json, Value};
 
-use crate::observe::dashboard::history::Span;
+use crate::observe::{dashboard::history::Span, metrics::Histogram};
 
 pub const HTML: &str = "text/html; charset=utf-8";
 
@@ -75,6 +75,26 @@ pub fn wanted(head: &Parts) -> (Option<String>, Span) {
         }
     }
     (site, span)
+}
+
+/// Of durations, in milliseconds.
+pub fn quantiles(histogram: &Histogram) -> Value {
+    let millis = |share| histogram.quantile(share).map(|micros| rounded(micros / 1000.0));
+    match histogram.count() {
+        0 => Value::Null,
+        count => json!({
+            "count": count,
+            "mean": rounded(histogram.sum() as f64 / 1000.0 / count as f64),
+            "p50": millis(0.5),
+            "p95": millis(0.95),
+            "p99": millis(0.99),
+        }),
+    }
+}
+
+/// To three digits after the point: more is noise.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]

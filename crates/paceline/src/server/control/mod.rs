@@ -34,7 +34,6 @@ mod router;
 mod statistics;
 mod status;
 mod upgrading;
-mod upstream_hosts;
 pub mod web;
 
 use std::{

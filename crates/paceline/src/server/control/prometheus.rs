@@ -1,7 +1,7 @@
-//! All that is counted, for Prometheus. docs/monitoring.md has a row for each name, which a test holds it to.
+//! All that is counted, for Prometheus; what parts count is in `parts`. docs/monitoring.md has a row for each name, which a test holds it to.
 //! It never counts itself; memory is read away from the event loop.
 
-use std::{collections::BTreeMap, sync::Arc, time::UNIX_EPOCH};
+use std::{sync::Arc, time::UNIX_EPOCH};
 
 use http::Response;
 
@@ -9,19 +9,18 @@ use super::{
     answer::{aside, whole, Body, Refusal},
     exposition::{Exposition, Type, CONTENT_TYPE},
     observed::{self, SiteObservation},
-    upstream_hosts,
+    parts::PARTS,
 };
 use crate::{
     apps::overview::{Overview, Role, Standing},
     observe::{
         in_flight::{Entry, EXCHANGES},
         memory_usage::Memory,
-        metrics::{CrawlerOutcome, Kind, Restart, Snapshot},
+        metrics::{Kind, Restart, Snapshot},
     },
     request::front::{drain::Readiness, Front},
     support::buffer_memory::BODIES,
 };
-use egress::CallFigures;
 
 /// The site of requests that none answered.
 const NOWHERE: &str = "";
@@ -36,14 +35,10 @@ pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
     traces(&mut text, &front);
     requests(&mut text, &front, &sites);
     queue(&mut text, &sites, &EXCHANGES.all());
-    crawlers(&mut text, &sites);
     workers(&mut text, &sites);
     cache(&mut text, &front, &sites);
-    cluster(&mut text, &front);
-    shared_cache(&mut text, &front);
-    shared_rate_limits(&mut text, &front);
-    upstream_hosts::count(&mut text, &sites);
-    outbound(&mut text, &front.egress.told());
+    maintenance(&mut text, &front);
+    PARTS.iter().for_each(|part| (part.metrics)(&mut text, &front, &sites));
     memory(&mut text, &processes);
     Ok(whole(CONTENT_TYPE, text.text()))
 }
@@ -147,28 +142,6 @@ fn queue(text: &mut Exposition, sites: &[SiteObservation], under_way: &[Arc<Entr
 }
 
 /// Of sites where crawlers come last.
-fn crawlers(text: &mut Exposition, sites: &[SiteObservation]) {
-    let each = || sites.iter().filter(|one| one.site.crawlers.is_some()).map(|one| (&*one.site.config.name, one));
-    let help = "Requests of crawlers, by what they got.";
-    let mut family = text.family("paceline_crawler_requests_total", Type::Counter, help);
-    for (site, one) in each() {
-        for outcome in CrawlerOutcome::ALL {
-            let count = one.counts.of_crawlers(outcome);
-            family.sample(&[("site", site), ("result", outcome.as_str())], count);
-        }
-    }
-    let help = "Requests of crawlers that wait for a worker thread.";
-    let mut family = text.family("paceline_crawler_queue_depth", Type::Gauge, help);
-    for (site, threads) in each().filter_map(|(site, one)| Some((site, one.threads?))) {
-        family.sample(&[("site", site)], threads.crawlers.0);
-    }
-    let help = "How long requests of crawlers waited for a worker thread.";
-    let mut family = text.family("paceline_crawler_queue_duration_seconds", Type::Histogram, help);
-    for (site, one) in each().filter(|(_, one)| one.threads.is_some()) {
-        family.histogram(&[("site", site)], &one.counts.crawlers_queue);
-    }
-}
-
 fn workers(text: &mut Exposition, sites: &[SiteObservation]) {
     let apps = || {
         let told =
@@ -263,89 +236,11 @@ fn cache(text: &mut Exposition, front: &Front, sites: &[SiteObservation]) {
     }
 }
 
-fn cluster(text: &mut Exposition, front: &Front) {
+fn maintenance(text: &mut Exposition, front: &Front) {
     let help = "1 while a site is closed for maintenance, by this server or by all of its cluster.";
     let mut family = text.family("paceline_maintenance", Type::Gauge, help);
     for site in front.routes().all() {
         family.sample(&[("site", &site.config.name)], u8::from(site.maintenance.closed().is_some()));
-    }
-    let Some(told) = front.cluster.as_ref().map(|cluster| cluster.figures()) else { return };
-    for (name, help, value) in [
-        (
-            "paceline_cluster_reached",
-            "1 while the server that joins several machines answers.",
-            u64::from(told.is_reached),
-        ),
-        ("paceline_cluster_shows_pages", "1 while pages are shown from the cache.", u64::from(told.shows_pages)),
-        ("paceline_cluster_purges_behind", "Purges of other servers that are not applied yet.", told.behind),
-        ("paceline_cluster_purges_unsent", "Own purges that the others can't know yet.", told.unsent),
-    ] {
-        text.family(name, Type::Gauge, help).sample(&[], value);
-    }
-}
-
-fn shared_cache(text: &mut Exposition, front: &Front) {
-    let Some(told) = front.cluster.as_ref().and_then(|cluster| cluster.tier_figures()) else { return };
-    let help = "What the cache that the servers of a cluster share was asked for, by result.";
-    let mut family = text.family("paceline_shared_cache_requests_total", Type::Counter, help);
-    let results = [("hit", told.hits), ("miss", told.misses), ("error", told.errors), ("skipped", told.skipped)];
-    results.iter().for_each(|(result, count)| family.sample(&[("result", result)], count));
-    let help = "Bytes of pages read from the shared cache, and written there.";
-    let mut family = text.family("paceline_shared_cache_bytes_total", Type::Counter, help);
-    family.sample(&[("direction", "read")], told.bytes_read);
-    family.sample(&[("direction", "write")], told.bytes_written);
-    let help = "Pages written to the shared cache, and those that came too late.";
-    let mut family = text.family("paceline_shared_cache_writes_total", Type::Counter, help);
-    family.sample(&[("result", "stored")], told.writes);
-    family.sample(&[("result", "late")], told.late);
-    let help = "1 while the shared cache is skipped because it does not answer.";
-    text.family("paceline_shared_cache_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
-}
-
-fn shared_rate_limits(text: &mut Exposition, front: &Front) {
-    let Some(told) = front.cluster.as_ref().and_then(|cluster| cluster.rate_figures()) else { return };
-    let help = "Requests that rate limits of all servers of a cluster were asked for, by result.";
-    let mut family = text.family("paceline_shared_rate_limit_requests_total", Type::Counter, help);
-    let results =
-        [("admitted", told.admitted), ("refused", told.refused), ("error", told.errors), ("skipped", told.skipped)];
-    results.iter().for_each(|(result, count)| family.sample(&[("result", result)], count));
-    let help = "1 while rate limits count this server's requests alone, because the cluster's server does not answer.";
-    text.family("paceline_shared_rate_limit_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
-}
-
-fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, CallFigures>)]) {
-    let each = || sites.iter().flat_map(|(site, all)| all.iter().map(move |(to, told)| (&**site, &**to, told)));
-    type Count = fn(&CallFigures) -> u64;
-    let counts: [(&'static str, &str, Count); 3] = [
-        ("paceline_outbound_calls_total", "Calls that processes made through the front.", |told| told.calls),
-        ("paceline_outbound_connections_total", "Connections opened for outbound calls.", |told| told.connections),
-        ("paceline_outbound_repeated_total", "Calls that were sent a second time.", |told| told.repeated),
-    ];
-    for (name, help, count) in counts {
-        let mut family = text.family(name, Type::Counter, help);
-        each().for_each(|(site, to, told)| family.sample(&[("site", site), ("upstream", to)], count(told)));
-    }
-    let help = "Outbound calls without a response, by reason (docs/egress-protocol.md).";
-    let mut family = text.family("paceline_outbound_failures_total", Type::Counter, help);
-    for (site, to, told) in each() {
-        for (kind, count) in &told.failures {
-            family.sample(&[("site", site), ("upstream", to), ("kind", kind)], count);
-        }
-    }
-    let help = "Time in outbound calls, by phase: DNS, connecting and TLS of new connections, waiting for a free connection, until the head of the response, total.";
-    let mut family = text.family("paceline_outbound_seconds_total", Type::Counter, help);
-    for (site, to, told) in each() {
-        let phases = [
-            ("dns", told.dns),
-            ("connect", told.connect),
-            ("tls", told.tls),
-            ("wait", told.waited),
-            ("first_byte", told.first),
-            ("total", told.total),
-        ];
-        for (phase, time) in phases {
-            family.sample(&[("site", site), ("upstream", to), ("phase", phase)], time.as_secs_f64());
-        }
     }
 }
 
@@ -421,12 +316,16 @@ mod tests {
     #[test]
     fn each_name_is_documented() {
         let docs = include_str!("../../../../../docs/monitoring.md");
-        let source = include_str!("prometheus.rs");
-        let names: std::collections::BTreeSet<_> = source
-            .split('"')
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server/control");
+        let parts = std::fs::read_dir(folder.join("parts")).unwrap().map(|file| file.unwrap().path());
+        let files = parts.chain([folder.join("prometheus.rs")]);
+        let sources: Vec<_> = files.map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        let names: std::collections::BTreeSet<_> = sources
+            .iter()
+            .flat_map(|source| source.split('"'))
             .filter(|text| text.starts_with("paceline_") && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
             .collect();
-        assert!(names.len() > 25, "{names:?}");
+        assert!(names.len() > 45, "{names:?}");
         let missing: Vec<_> =
             names.iter().filter(|name| **name != "paceline_" && !docs.contains(&format!("`{name}`"))).collect();
         assert!(missing.is_empty(), "docs/monitoring.md lacks {missing:?}");

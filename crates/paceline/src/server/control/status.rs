@@ -6,15 +6,16 @@ use std::sync::Arc;
 use serde_json::{json, Map, Value};
 
 use super::{
-    answer::JsonResult,
+    answer::{quantiles, rounded, JsonResult},
     generations, maintenance,
     observed::{self, SiteObservation},
-    puma_stats, upstream_hosts,
+    parts::PARTS,
+    puma_stats,
 };
 use crate::{
     observe::{
         in_flight::EXCHANGES,
-        metrics::{CrawlerOutcome, Histogram, Kind, LastMinute, Restart, Snapshot},
+        metrics::{Kind, LastMinute, Restart, Snapshot},
     },
     request::front::{drain::Readiness, Front},
     support::clock::Micros,
@@ -61,7 +62,7 @@ fn of_site(observed: &SiteObservation) -> Value {
     let processes = &site.metrics.processes;
     let restarts: Map<_, _> =
         Restart::ALL.iter().map(|why| (why.as_str().into(), processes.restarts(*why).into())).collect();
-    json!({
+    let mut told = json!({
         "kind": kind,
         "serves": site.config.serves(),
         "hosts": site.config.hosts,
@@ -73,36 +74,20 @@ fn of_site(observed: &SiteObservation) -> Value {
             "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy, "streams": threads.streams,
         })),
         "in_hand": in_hand,
-        "upstream": site.upstream.as_ref().map(upstream_hosts::listed),
         "maintenance": site.maintenance.closed().map(|closed| maintenance::of_closed(&closed)),
         "routes": site.app.as_ref().map(|app| of_routes(&app.queue.slowest(SLOWEST))),
-        "crawlers": site.crawlers.is_some().then(|| of_crawlers(observed)),
         "counts": of_counts(counts),
         "lately": of_lately(lately),
         "restarts": restarts,
-    })
+    });
+    for (key, of_site) in PARTS.iter().filter_map(|part| part.status) {
+        told[key] = of_site(observed);
+    }
+    told
 }
 
 fn of_routes(slowest: &[(Arc<str>, Micros)]) -> Vec<Value> {
     slowest.iter().map(|(route, mean)| json!({ "route": &**route, "ms": rounded(*mean as f64 / 1000.0) })).collect()
-}
-
-/// Where crawlers come last. Durations in milliseconds.
-fn of_crawlers(observed: &SiteObservation) -> Value {
-    let counts = |counts: &Snapshot| {
-        let outcomes = CrawlerOutcome::ALL.iter().map(|one| (one.as_str().into(), counts.of_crawlers(*one).into()));
-        let mut told: Map<String, Value> = outcomes.collect();
-        told.insert("requests".into(), counts.crawlers().into());
-        told.insert("queue_ms".into(), quantiles(&counts.crawlers_queue));
-        told
-    };
-    let (waiting, busy) = observed.threads.map_or((0, 0), |threads| threads.crawlers);
-    json!({
-        "waiting": waiting,
-        "busy": busy,
-        "counts": counts(&observed.counts),
-        "lately": counts(&observed.lately.counts),
-    })
 }
 
 fn of_counts(counts: &Snapshot) -> Value {
@@ -133,25 +118,6 @@ fn of_lately(lately: &LastMinute) -> Value {
         told.extend(times);
     }
     told
-}
-
-fn quantiles(histogram: &Histogram) -> Value {
-    let millis = |share| histogram.quantile(share).map(|micros| rounded(micros / 1000.0));
-    match histogram.count() {
-        0 => Value::Null,
-        count => json!({
-            "count": count,
-            "mean": rounded(histogram.sum() as f64 / 1000.0 / count as f64),
-            "p50": millis(0.5),
-            "p95": millis(0.95),
-            "p99": millis(0.99),
-        }),
-    }
-}
-
-/// To three digits after the point: more is noise.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use serde_json::{json, Map, Value};
 
 use super::{
     answer::{ControlRequest, JsonResult, Refusal},
-    json_of, ControlPart, Route,
+    json_of, ControlPart, Route, NOTHING,
 };
 use crate::{caching::auto::AutoCache, request::front::Front};
 
-pub const PART: ControlPart = ControlPart { routes: ROUTES };
+pub const PART: ControlPart = ControlPart { routes: ROUTES, ..NOTHING };
 
 const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/cache/advise", answer: |_, server| json_of(advise(server)) },

@@ -9,14 +9,14 @@ use serde_json::{json, Value};
 
 use super::{
     answer::{ControlRequest, JsonResult, Refusal},
-    json_of, ControlPart, Route,
+    json_of, ControlPart, Exposition, Route, SiteObservation, Type, NOTHING,
 };
 use crate::{
     cluster::{Cluster, NotBegun, SharedStateError},
     request::front::Front,
 };
 
-pub const PART: ControlPart = ControlPart { routes: ROUTES };
+pub const PART: ControlPart = ControlPart { routes: ROUTES, metrics, ..NOTHING };
 
 const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/cluster", answer: |_, server| json_of(report(server)) },
@@ -174,6 +174,54 @@ async fn end_restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said = said(&asked)?;
     clustered(&front)?.end_restart(text(&said, "token")?).await.map_err(not_reached)?;
     Ok(json!({}))
+}
+
+fn metrics(text: &mut Exposition, front: &Front, _: &[SiteObservation]) {
+    let Some(cluster) = &front.cluster else { return };
+    let told = cluster.figures();
+    for (name, help, value) in [
+        (
+            "paceline_cluster_reached",
+            "1 while the server that joins several machines answers.",
+            u64::from(told.is_reached),
+        ),
+        ("paceline_cluster_shows_pages", "1 while pages are shown from the cache.", u64::from(told.shows_pages)),
+        ("paceline_cluster_purges_behind", "Purges of other servers that are not applied yet.", told.behind),
+        ("paceline_cluster_purges_unsent", "Own purges that the others can't know yet.", told.unsent),
+    ] {
+        text.family(name, Type::Gauge, help).sample(&[], value);
+    }
+    shared_cache(text, cluster);
+    shared_rate_limits(text, cluster);
+}
+
+fn shared_cache(text: &mut Exposition, cluster: &Cluster) {
+    let Some(told) = cluster.tier_figures() else { return };
+    let help = "What the cache that the servers of a cluster share was asked for, by result.";
+    let mut family = text.family("paceline_shared_cache_requests_total", Type::Counter, help);
+    let results = [("hit", told.hits), ("miss", told.misses), ("error", told.errors), ("skipped", told.skipped)];
+    results.iter().for_each(|(result, count)| family.sample(&[("result", result)], count));
+    let help = "Bytes of pages read from the shared cache, and written there.";
+    let mut family = text.family("paceline_shared_cache_bytes_total", Type::Counter, help);
+    family.sample(&[("direction", "read")], told.bytes_read);
+    family.sample(&[("direction", "write")], told.bytes_written);
+    let help = "Pages written to the shared cache, and those that came too late.";
+    let mut family = text.family("paceline_shared_cache_writes_total", Type::Counter, help);
+    family.sample(&[("result", "stored")], told.writes);
+    family.sample(&[("result", "late")], told.late);
+    let help = "1 while the shared cache is skipped because it does not answer.";
+    text.family("paceline_shared_cache_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
+}
+
+fn shared_rate_limits(text: &mut Exposition, cluster: &Cluster) {
+    let Some(told) = cluster.rate_figures() else { return };
+    let help = "Requests that rate limits of all servers of a cluster were asked for, by result.";
+    let mut family = text.family("paceline_shared_rate_limit_requests_total", Type::Counter, help);
+    let results =
+        [("admitted", told.admitted), ("refused", told.refused), ("error", told.errors), ("skipped", told.skipped)];
+    results.iter().for_each(|(result, count)| family.sample(&[("result", result)], count));
+    let help = "1 while rate limits count this server's requests alone, because the cluster's server does not answer.";
+    text.family("paceline_shared_rate_limit_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
 }
 
 #[cfg(test)]

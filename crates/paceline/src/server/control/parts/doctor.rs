@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 
 use super::{
     answer::{aside, ControlRequest, JsonResult, Refusal},
-    json_of, ControlPart, Route,
+    json_of, ControlPart, Route, NOTHING,
 };
 use crate::{
     apps::{app::App, startable_app::StartableApp},
@@ -24,7 +24,7 @@ use crate::{
 };
 use unix_user::RunAs;
 
-pub const PART: ControlPart = ControlPart { routes: ROUTES };
+pub const PART: ControlPart = ControlPart { routes: ROUTES, ..NOTHING };
 
 const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/doctor/find", answer: |asked, server| json_of(find(asked, server)) },

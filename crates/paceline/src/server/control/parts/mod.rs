@@ -1,22 +1,35 @@
-//! What parts of the server have on the control socket, each in a file of its own: routes, metrics, and their share of each site's
-//! status. It never says what the server as a whole has there.
+//! What parts of the server have on the control socket, each in a file of its own. It never says what the server as a whole has
+//! there.
 
 mod auto_cache;
 pub mod cluster;
+mod crawlers;
 mod doctor;
+mod outbound;
 mod scheduled;
+mod upstream;
+
+use serde_json::Value;
 
 pub use self::doctor::is_for_the_socket_alone;
-
 use super::{
     answer,
+    exposition::{Exposition, Type},
+    observed::SiteObservation,
     route::{json_of, Route},
 };
+use crate::request::front::Front;
 
 /// What a part has there.
 pub struct ControlPart {
     pub routes: &'static [Route],
+    /// Its families in `GET /metrics`.
+    pub metrics: fn(&mut Exposition, &Front, &[SiteObservation]),
+    /// What `GET /status` has of each site under a key.
+    pub status: Option<(&'static str, fn(&SiteObservation) -> Value)>,
 }
 
-/// All parts that have something there.
-pub const PARTS: &[ControlPart] = &[auto_cache::PART, cluster::PART, scheduled::PART, doctor::PART];
+const NOTHING: ControlPart = ControlPart { routes: &[], metrics: |_, _, _| {}, status: None };
+
+pub const PARTS: &[ControlPart] =
+    &[auto_cache::PART, cluster::PART, crawlers::PART, doctor::PART, outbound::PART, scheduled::PART, upstream::PART];

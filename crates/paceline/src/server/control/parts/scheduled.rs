@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 
 use super::{
     answer::{ControlRequest, JsonResult, Refusal},
-    json_of, ControlPart, Route,
+    json_of, ControlPart, Route, NOTHING,
 };
 use crate::{
     request::{front::Front, preview, route::Site},
@@ -19,7 +19,7 @@ use crate::{
     support::clock,
 };
 
-pub const PART: ControlPart = ControlPart { routes: ROUTES };
+pub const PART: ControlPart = ControlPart { routes: ROUTES, ..NOTHING };
 
 const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/schedule", answer: |_, server| json_of(all(server)) },

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use balance::HostReport;
 use serde_json::{json, Value};
 
-use super::{
-    exposition::{Exposition, Type},
-    observed::SiteObservation,
-};
-use crate::origins::upstream::Upstream;
+use super::{ControlPart, Exposition, SiteObservation, Type, NOTHING};
+use crate::request::front::Front;
+
+pub const PART: ControlPart = ControlPart { metrics, status: Some(("upstream", status)), ..NOTHING };
 
 /// The hosts as `paceline status --json` has them.
-pub fn listed(upstream: &Upstream) -> Value {
+fn status(observed: &SiteObservation) -> Value {
     let host = |(name, report): (Arc<str>, HostReport)| {
         json!({
             "host": &*name,
@@ -23,7 +22,8 @@ pub fn listed(upstream: &Upstream) -> Value {
             "first_byte_ms": report.first_byte.map(|micros| micros.round() / 1000.0),
         })
     };
-    upstream.report().into_iter().map(host).collect()
+    let hosts = observed.site.upstream.as_ref().map(|upstream| upstream.report().into_iter().map(host).collect());
+    hosts.unwrap_or_default()
 }
 
 /// One report for each name: an address that came back while it left is two hosts, and a time series must not be there twice.
@@ -46,7 +46,7 @@ fn merged(reports: Vec<(Arc<str>, HostReport)>) -> Vec<(Arc<str>, HostReport)> {
 }
 
 /// Counts them. A host that leaves is counted until its last request has ended.
-pub fn count(text: &mut Exposition, sites: &[SiteObservation]) {
+fn metrics(text: &mut Exposition, _: &Front, sites: &[SiteObservation]) {
     let reports: Vec<_> = sites
         .iter()
         .filter_map(|one| Some((one.site.config.name.clone(), merged(one.site.upstream.as_ref()?.report()))))
