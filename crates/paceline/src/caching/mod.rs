@@ -63,6 +63,7 @@ use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
 use auto::AutoHit;
 
+pub use self::scheduled::bound_unseen;
 pub use cache_request::CacheRequest;
 pub use counters::{Counters, MissedPath};
 pub use disk::{Disk, DiskUsage, Say};

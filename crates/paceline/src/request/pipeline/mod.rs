@@ -28,7 +28,7 @@ use hyper::body::Incoming;
 
 use self::hit::Ahead;
 use crate::{
-    caching::scheduled,
+    caching,
     content::{body::ResponseBody, live_reload::PageRequest},
     exchange::{
         http2_message::{self, Refused},
@@ -363,7 +363,7 @@ async fn page(
     }
     let Some(cache) = &site.cache else {
         let mut response = origin::ask(site, head, body, exchange).await;
-        scheduled::bound_unseen(&mut response);
+        caching::bound_unseen(&mut response);
         return Err(response);
     };
     let lookup = ahead.lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
