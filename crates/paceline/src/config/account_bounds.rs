@@ -3,14 +3,13 @@
 
 use path_patterns::{weight, MAX_WEIGHT};
 
-use super::SiteConfig;
+use super::{
+    parts::{PART, WEIGHED},
+    SiteConfig,
+};
 
 /// Bytes of a paceline.toml of an account.
 pub const MAX_TEXT: usize = 64 << 10;
-/// Bytes of responses to outbound calls that each of its sites may keep.
-const MAX_KEPT: u64 = 64 << 20;
-/// Bytes that a table, a header, a host or a cookie counts as.
-const PART: usize = 64;
 
 /// What is wrong with the settings in a file of an account. None: nothing.
 pub fn problem(text: &str, own: &SiteConfig) -> Option<String> {
@@ -21,42 +20,20 @@ pub fn problem(text: &str, own: &SiteConfig) -> Option<String> {
             kilobytes(MAX_TEXT)
         ));
     }
-    let kept = own.parts.egress.as_ref().map_or(0, |egress| egress.cache);
-    if kept > MAX_KEPT {
-        return Some(format!(
-            "egress_cache is {}, and in a file of an account it may be {}: set a lower value, or set it in the server's own settings",
-            kilobytes(usize::try_from(kept).unwrap_or(usize::MAX)),
-            kilobytes(MAX_KEPT as usize)
-        ));
+    if let Some(why) = own.parts.too_much_kept() {
+        return Some(why);
     }
-    let weight = weight_of(own);
+    let skipped = own.log_skip.iter().map(|skip| skip.path().map_or(0, weight) + PART);
+    let weight = own.parts.weight() + skipped.sum::<usize>();
     (weight > MAX_WEIGHT).then(|| {
         format!(
-            "the [[rule]], [[rate_limit]], [[cache]], [[scheduled]] and log_skip weigh {}, and those of an account may weigh {}: use fewer or \
+            "the {WEIGHED} and log_skip weigh {}, and those of an account may weigh {}: use fewer or \
              shorter paths (a path counts with its length and 1 KB for each text between two stars; each table, header, host and cookie \
              counts as {PART} bytes)",
             kilobytes(weight),
             kilobytes(MAX_WEIGHT)
         )
     })
-}
-
-fn weight_of(own: &SiteConfig) -> usize {
-    let patterns = |all: &[String]| all.iter().map(|pattern| weight(pattern)).sum::<usize>();
-    let rules = own.parts.rules.iter().map(|rule| {
-        let parts = 1 + rule.headers.set.len() + rule.headers.remove.len() + rule.hosts.len();
-        patterns(&rule.paths) + patterns(&rule.except) + PART * parts
-    });
-    let limits = own.parts.rate_limits.iter().map(|limit| weight(&limit.path) + PART);
-    let cache = own.parts.cache.iter().flat_map(|cache| {
-        let kept = cache
-            .rules
-            .iter()
-            .map(|rule| weight(&rule.path) + PART * (1 + rule.cookies.len() + rule.ignore_cookies.len()));
-        kept.chain(cache.scheduled.iter().map(|rule| patterns(&rule.paths) + PART))
-    });
-    let skipped = own.log_skip.iter().map(|skip| skip.path().map_or(0, weight) + PART);
-    rules.chain(limits).chain(skipped).sum::<usize>() + cache.sum::<usize>()
 }
 
 fn kilobytes(bytes: usize) -> String {

@@ -15,7 +15,14 @@ pub mod scheduled;
 pub mod sign_on;
 pub mod upstream;
 
+use path_patterns::weight;
+
 use super::{layer::View, option::Opt};
+
+/// The tables whose patterns of paths have a weight.
+pub const WEIGHED: &str = "[[rule]], [[rate_limit]], [[cache]], [[scheduled]]";
+/// Bytes that a table, a header, a host or a cookie counts as.
+pub const PART: usize = 64;
 
 /// The settings of all parts, in the order of the documentation within each group.
 pub fn options() -> [&'static [Opt]; 13] {
@@ -78,4 +85,20 @@ impl SiteParts {
             live_reload: !is_upstream && live_reload::is_on(view),
         }
     }
+
+    /// What comparing paths with the patterns of its tables costs.
+    pub fn weight(&self) -> usize {
+        let rules = self.rules.iter().map(rules::Rule::weight);
+        let limits = self.rate_limits.iter().map(|limit| weight(&limit.path) + PART);
+        rules.chain(limits).chain(self.cache.iter().map(page_cache::weight)).sum()
+    }
+
+    /// What a site of an account may not keep in the memory of all. None: it keeps no more than it may.
+    pub fn too_much_kept(&self) -> Option<String> {
+        outbound::too_much_kept(self.egress.as_ref()?)
+    }
+}
+
+fn weight_of_all(patterns: &[String]) -> usize {
+    patterns.iter().map(|pattern| weight(pattern)).sum()
 }

@@ -11,6 +11,9 @@ use crate::config::{
     value::Kind,
 };
 
+/// Bytes of responses that each site of an account may keep.
+const MAX_KEPT: u64 = 64 << 20;
+
 #[rustfmt::skip]
 pub static OPTIONS: &[Opt] = &[
     Opt::new(Site, OUTBOUND, "egress", Kind::Bool,
@@ -56,5 +59,15 @@ pub fn policy(view: &View) -> Option<Policy> {
         guard_allow: view.list("egress_guard_allow").iter().filter_map(|text| parse_network(text)).collect(),
         allow: view.list("egress_allow").to_vec(),
         deny: view.list("egress_deny").to_vec(),
+    })
+}
+
+/// What is wrong with a policy in a file of an account. None: nothing.
+pub fn too_much_kept(policy: &Policy) -> Option<String> {
+    (policy.cache > MAX_KEPT).then(|| {
+        let [kept, most] = [policy.cache, MAX_KEPT].map(|bytes| bytes.div_ceil(1 << 10));
+        format!(
+            "egress_cache is {kept} KB, and in a file of an account it may be {most} KB: set a lower value, or set it in the server's own settings"
+        )
     })
 }

@@ -7,7 +7,7 @@ use cache::stubborn::{Rule, SetCookie};
 use toml_edit::TableLike;
 use units::parse_duration;
 
-use super::{crawlers, live_reload, scheduled};
+use super::{crawlers, live_reload, scheduled, weight_of_all, PART};
 use crate::{
     caching::{OnRestart, Settings},
     config::{
@@ -83,6 +83,13 @@ pub fn settings(view: &View) -> Option<Settings> {
             OnRestart::named(&view.text("purge_on_restart").unwrap_or_default())
         },
     })
+}
+
+/// Of its rules, and of those for pages that change at a known time.
+pub fn weight(cache: &Settings) -> usize {
+    let parts = |rule: &Rule| 1 + rule.cookies.len() + rule.ignore_cookies.len();
+    let kept = cache.rules.iter().map(|rule| path_patterns::weight(&rule.path) + PART * parts(rule));
+    kept.chain(cache.scheduled.iter().map(|rule| weight_of_all(&rule.paths) + PART)).sum()
 }
 
 /// Why a rule can't be used.

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use http::{HeaderName, HeaderValue};
 
 pub use self::{options::OPTIONS, redirect::Redirect};
+use super::{weight_of_all, PART};
 use crate::config::{layer::Layer, SiteConfig, TrustedProxies};
 
 /// One `[[rule]]`.
@@ -31,6 +32,13 @@ pub struct Rule {
     /// The addresses that are not. None: there are none.
     pub deny: Option<TrustedProxies>,
     pub max_body: Option<MaxBody>,
+}
+
+impl Rule {
+    pub fn weight(&self) -> usize {
+        let parts = 1 + self.headers.set.len() + self.headers.remove.len() + self.hosts.len();
+        weight_of_all(&self.paths) + weight_of_all(&self.except) + PART * parts
+    }
 }
 
 /// What becomes of a response's fields.
