@@ -10,7 +10,7 @@ use path_patterns::matches;
 use crate::{
     exchange::{
         log_text::LogText,
-        outbound_advice::{CALLS, OPENED, OWN},
+        outbound::{CALLS, OPENED, OWN},
         Counters, Ending, Exchange, Head,
     },
     observe::{

@@ -21,7 +21,7 @@ pub mod incoming;
 mod log_record;
 mod log_text;
 mod offers;
-pub mod outbound_advice;
+mod outbound;
 pub mod rate_limit;
 mod requester;
 pub mod spans;
@@ -31,6 +31,7 @@ mod worker_report;
 pub use self::{
     log_record::{Ending, Head, LogRecord},
     offers::{Hints, Hold, Interim, Offers, Upgrade},
+    outbound::{Advice, CALLS},
     requester::Requester,
     worker_report::{Counters, RecordSlot, WorkerReport},
 };

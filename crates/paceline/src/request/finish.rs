@@ -153,7 +153,7 @@ pub fn conclude(front: &Front, exchange: &mut Exchange) {
         tracer.tell(spans(&context, head, exchange, exchange.log.ending, route));
     }
     if let Some(counters) = exchange.worker.counters.get().filter(|counters| !counters.spans.is_empty()) {
-        if let Some(said) = front.outbound_advice.of(counters, exchange.timeline.total(), route) {
+        if let Some(said) = front.advice.of(counters, exchange.timeline.total(), route) {
             let log = exchange.site.as_ref().map_or_else(|| front.log.clone(), |site| front.log.of(&site.name));
             log.event(Name::Outbound, said);
         }

@@ -4,7 +4,7 @@
 use http::HeaderMap;
 
 use crate::{
-    exchange::{outbound_advice::CALLS, Client, Exchange},
+    exchange::{Client, Exchange, CALLS},
     support::clock::Micros,
 };
 

@@ -269,7 +269,7 @@ fn front(
         began: SystemTime::now(),
         up_since: Instant::now(),
         egress: Arc::default(),
-        outbound_advice: Arc::default(),
+        advice: Arc::default(),
         tracer,
         full_said: Mutex::default(),
         routes: RwLock::default(),

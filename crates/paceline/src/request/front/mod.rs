@@ -29,7 +29,7 @@ use crate::{
     caching::Cache,
     cluster::Cluster,
     config::Config,
-    exchange::outbound_advice::Advice,
+    exchange::Advice,
     observe::{
         incidents::Incidents,
         log::{Log, Name},
@@ -103,7 +103,7 @@ pub struct Front {
     /// What their processes call.
     pub egress: Arc<egress::Sites>,
     /// What was said of requests that open connections by themselves.
-    pub outbound_advice: Arc<Advice>,
+    pub advice: Arc<Advice>,
     /// None: there are no traces.
     pub tracer: Option<Arc<Tracer>>,
     /// When it was last said that connections were turned away.
