@@ -8,11 +8,7 @@ use http_guard::host::text;
 use path_patterns::matches;
 
 use crate::{
-    exchange::{
-        log_text::LogText,
-        outbound::{CALLS, OPENED, OWN},
-        Counters, Ending, Exchange, Head,
-    },
+    exchange::{log_text::LogText, Calls, Ending, Exchange, Head},
     observe::{
         local_time::{local_time, RFC_3339},
         log::AccessLogFormat,
@@ -157,8 +153,8 @@ enum Notes {
 
 fn notes(line: &mut LogText, exchange: &Exchange, ending: Ending, which: Notes) {
     let is_told = |is_notable: bool| is_notable || which == Notes::All;
-    if let Some((calls, opened, time)) = exchange.worker.counters.get().and_then(outbound) {
-        line.text(&format!(" outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0));
+    if let Some(calls) = exchange.worker.counters.get().and_then(Calls::of) {
+        line.text(&calls.text());
     }
     if let Some(fragments) = &exchange.log.fragments {
         line.text(" fragments=").number(fragments.load(Relaxed).into());
@@ -223,25 +219,13 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         object.insert("chunks".into(), counters.chunks.into());
         object.insert("gc_ms".into(), ms(counters.gc.into()).into());
         object.insert("allocated".into(), counters.allocated.into());
-        if let Some((calls, opened, time)) = outbound(counters) {
-            object.insert("outbound".into(), calls.into());
-            object.insert("new_conn".into(), opened.into());
-            object.insert("outbound_ms".into(), ms(time).into());
-        }
-        let own = |name: &str| name == CALLS || name == OPENED || name.starts_with(OWN);
-        for (name, total, count) in counters.spans.iter().filter(|(name, ..)| !own(name)) {
+        object.extend(Calls::of(counters).into_iter().flat_map(|calls| calls.fields()));
+        for (name, total, count) in counters.spans.iter().filter(|(name, ..)| !Calls::have(name)) {
             object.insert(format!("{name}_ms"), ms(*total).into());
             object.insert(format!("{name}_count"), (*count).into());
         }
     }
     object.to_string()
-}
-
-/// Outbound calls, connections opened for them, and microseconds in them. None: there were none.
-fn outbound(counters: &Counters) -> Option<(u32, u32, Micros)> {
-    let named = |wanted: &str| counters.spans.iter().find(|(name, ..)| name == wanted);
-    let (_, time, calls) = named(CALLS)?;
-    Some((*calls, named(OPENED).map_or(0, |(.., count)| *count), *time))
 }
 
 #[cfg(test)]

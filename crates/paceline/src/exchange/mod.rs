@@ -31,7 +31,7 @@ mod worker_report;
 pub use self::{
     log_record::{Ending, Head, LogRecord},
     offers::{Hints, Hold, Interim, Offers, Upgrade},
-    outbound::{Advice, CALLS},
+    outbound::{Advice, Calls, CALLS},
     requester::Requester,
     worker_report::{Counters, RecordSlot, WorkerReport},
 };

@@ -1,23 +1,56 @@
-//! What a worker tells of the outbound connections that a request opened by itself, and the sentence for it: once for
-//! each route and upstream. It never makes a call, and never says anything of connections that were reused.
+//! What a worker tells of a request's outbound calls: for the log, and of connections that it opened by itself a sentence, once
+//! for each route and upstream. It never makes a call, and never says anything of connections that were reused.
 
 use std::collections::HashSet;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 use units::grouped;
 
-use crate::exchange::Counters;
+use crate::{exchange::Counters, observe::log::Name, support::clock::Micros};
 
 /// Calls of the request, and how long they took.
 pub const CALLS: &str = "outbound";
 /// Connections that were opened for them.
-pub const OPENED: &str = "outbound_new";
+const OPENED: &str = "outbound_new";
 /// Connections by upstream, where the application opened them by itself: `connect:tls:HOST` or `connect:tcp:HOST`.
-pub const OWN: &str = "connect:";
+const OWN: &str = "connect:";
 /// As many to one upstream in one request are worth a word.
 const WORTH_SAYING: u32 = 3;
 /// Routes that are remembered; of more nothing is said.
 const MAX: usize = 1000;
+
+/// The calls of a request.
+pub struct Calls {
+    count: u32,
+    opened: u32,
+    time: Micros,
+}
+
+impl Calls {
+    /// None: there were none.
+    pub fn of(counters: &Counters) -> Option<Calls> {
+        let named = |wanted: &str| counters.spans.iter().find(|(name, ..)| name == wanted);
+        let (_, time, count) = named(CALLS)?;
+        Some(Calls { count: *count, opened: named(OPENED).map_or(0, |(.., count)| *count), time: *time })
+    }
+
+    /// Whether they have the span of this name.
+    pub fn have(name: &str) -> bool {
+        name == CALLS || name == OPENED || name.starts_with(OWN)
+    }
+
+    pub fn text(&self) -> String {
+        let Calls { count, opened, time } = self;
+        format!(" outbound={count} new_conn={opened} outbound_ms={:.0}", *time as f64 / 1000.0)
+    }
+
+    pub fn fields(&self) -> [(String, Value); 3] {
+        let time = self.time as f64 / 1000.0;
+        [("outbound", self.count.into()), ("new_conn", self.opened.into()), ("outbound_ms", time.into())]
+            .map(|(name, value)| (name.to_owned(), value))
+    }
+}
 
 /// What has been said.
 #[derive(Default)]
@@ -28,7 +61,7 @@ pub struct Advice {
 impl Advice {
     /// The sentence for a request that opened several connections to one upstream, if it has not been said of its
     /// route. `total`: of the request, microseconds.
-    pub fn of(&self, counters: &Counters, total: u64, route: impl FnOnce() -> String) -> Option<String> {
+    pub fn of(&self, counters: &Counters, total: u64, route: impl FnOnce() -> String) -> Option<(Name, String)> {
         let own = |(name, time, count): &(String, u64, u32)| {
             let (kind, host) = name.strip_prefix(OWN)?.split_once(':')?;
             (*count >= WORTH_SAYING).then(|| (kind.to_owned(), host.to_owned(), *time, *count))
@@ -40,12 +73,13 @@ impl Advice {
             return None;
         }
         let kind = if kind == "tls" { "TLS " } else { "" };
-        Some(format!(
+        let said = format!(
             "{route} opened {count} {kind}connections to {host} ({} of {}); one line would reuse them: \
              `require \"paceline/http\"; Paceline::HTTP.install!` in an initializer (docs/outbound.md)",
             millis(time),
             millis(total)
-        ))
+        );
+        Some((Name::Outbound, said))
     }
 }
 
@@ -67,7 +101,7 @@ mod tests {
     fn it_is_said_once_of_each_route_and_upstream() {
         let advice = Advice::default();
         let slow = counters(&[("connect:tls:api.example", 1_120_400, 15), ("connect:tcp:db", 1, 3), ("view", 1, 50)]);
-        let said = advice.of(&slow, 1_600_000, || "GET /orders".into()).unwrap();
+        let (_, said) = advice.of(&slow, 1_600_000, || "GET /orders".into()).unwrap();
         assert!(
             said.starts_with("GET /orders opened 15 TLS connections to api.example (1,120 ms of 1,600 ms); one line"),
             "{said}"

@@ -28,7 +28,7 @@ use crate::{
     exchange::{access_log, http2_message, spans::spans, Exchange, Head},
     observe::{
         in_flight::{Client, Step},
-        log::{AccessLogFormat, Name},
+        log::AccessLogFormat,
         metrics::{CrawlerOutcome, Kind, RequestOutcome},
     },
     origins::workers::dispatch::expectations::label,
@@ -153,9 +153,9 @@ pub fn conclude(front: &Front, exchange: &mut Exchange) {
         tracer.tell(spans(&context, head, exchange, exchange.log.ending, route));
     }
     if let Some(counters) = exchange.worker.counters.get().filter(|counters| !counters.spans.is_empty()) {
-        if let Some(said) = front.advice.of(counters, exchange.timeline.total(), route) {
+        if let Some((name, said)) = front.advice.of(counters, exchange.timeline.total(), route) {
             let log = exchange.site.as_ref().map_or_else(|| front.log.clone(), |site| front.log.of(&site.name));
-            log.event(Name::Outbound, said);
+            log.event(name, said);
         }
     }
     let line = || access_log::line(front.config.log.access_format, head, exchange, exchange.log.ending);
