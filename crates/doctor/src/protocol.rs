@@ -134,6 +134,15 @@ pub struct Replay {
     pub profile: bool,
 }
 
+impl Replay {
+    /// One as a visitor would have it: others are asked by the application, and nothing is measured.
+    pub fn plain(id: u64, request: Request, clock: f64, seed: u64) -> Replay {
+        let (outbound, deliver) = (Outbound::Record, Deliver::Gathered);
+        let (observe, warm, stranger, profile) = (false, false, false, false);
+        Replay { id, request, observe, clock, seed, outbound, deliver, warm, stranger, profile }
+    }
+}
+
 /// A shadow connects to a Unix socket for each thread. Over each of these connections go lines, too: a [`LoadRequest`],
 /// answered by a [`LoadResult`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -307,18 +316,7 @@ mod tests {
             user: None,
         };
         assert_eq!(request.target(), "/beers?page=2");
-        let replay = Replay {
-            id: 7,
-            request,
-            observe: false,
-            clock: 1.5,
-            seed: 42,
-            outbound: Outbound::Record,
-            deliver: Deliver::Gathered,
-            warm: true,
-            stranger: false,
-            profile: false,
-        };
+        let replay = Replay { warm: true, ..Replay::plain(7, request, 1.5, 42) };
         let load = LoadStart { socket: "/s".into(), threads: 3, requests: Vec::new(), deliver: Deliver::Pieces };
         for (command, expected) in [
             (

@@ -22,25 +22,27 @@ pub const PARTS: &[Part] = &[
     ] },
     Part { name: "scheduled pages", words: &["scheduled", "scheduling"], most: 99, home: &[
         "scheduled/", "paceline/src/caching/scheduled", "paceline/src/config/parts/scheduled", "paceline/src/request/preview",
-        "paceline/src/server/scheduling", "paceline/src/server/control/schedule", "paceline/src/cli/asking/schedule",
+        "paceline/src/server/scheduling", "paceline/src/server/control/parts/scheduled", "paceline/src/cli/asking/schedule",
     ] },
     // The doctor and the automatic page cache know calls that an application makes by itself.
     Part { name: "outbound calls", words: &["egress", "outbound"], most: 99, home: &[
         "egress/", "auto-cache/", "doctor/", "paceline/src/doctor/", "paceline/src/server/outbound", "paceline/src/config/parts/outbound",
+        "paceline/src/server/control/parts/outbound", "paceline/src/exchange/outbound",
     ] },
     Part { name: "single sign-on", words: &["sign_on", "sign_in", "sso", "openid"], most: 99, home: &[
         "sign-in/", "openid/", "directory/", "negotiate/", "paceline/src/config/parts/sign_on", "paceline/src/request/auth",
-        "paceline/src/server/sign_on", "paceline/src/server/sso_check", "paceline/src/cli/sso",
+        "paceline/src/request/pipeline/gate", "paceline/src/request/pages/signed_out", "paceline/src/server/sign_on", "paceline/src/server/sso_check",
+        "paceline/src/cli/sso",
     ] },
     Part { name: "automatic page cache", words: &["auto_cache"], most: 99, home: &[
         "auto-cache/", "paceline/src/caching/auto", "paceline/src/config/parts/auto_cache", "paceline/src/cli/asking/auto_cache",
-        "paceline/src/server/control/auto_cache", "paceline/src/server/journals",
+        "paceline/src/server/control/parts/auto_cache", "paceline/src/server/journals",
     ] },
     Part { name: "crawlers", words: &["crawler", "crawlers"], most: 99, home: &[
-        "paceline/src/exchange/crawlers", "paceline/src/config/parts/crawlers",
+        "paceline/src/exchange/crawlers", "paceline/src/config/parts/crawlers", "paceline/src/server/control/parts/crawlers",
     ] },
     Part { name: "cluster", words: &["cluster"], most: 99, home: &[
-        "cluster/", "paceline/src/cluster", "paceline/src/config/parts/cluster", "paceline/src/server/cluster", "paceline/src/server/control/cluster",
+        "cluster/", "paceline/src/cluster", "paceline/src/config/parts/cluster", "paceline/src/server/cluster", "paceline/src/server/control/parts/cluster",
         "paceline/src/cli/asking/cluster",
     ] },
 ];

@@ -158,7 +158,7 @@ fn unless_refused(done: Done) -> Result<(), ShadowError> {
 mod tests {
     use std::io::{BufRead, BufReader, Write};
 
-    use doctor::protocol::{Deliver, Outbound, Request};
+    use doctor::protocol::Request;
     use serde_json::json;
 
     use super::*;
@@ -180,19 +180,7 @@ mod tests {
     }
 
     fn replay(id: u64) -> Replay {
-        let (outbound, deliver) = (Outbound::Replay, Deliver::Gathered);
-        Replay {
-            id,
-            request: Request::default(),
-            observe: false,
-            clock: 0.0,
-            seed: 1,
-            outbound,
-            deliver,
-            warm: false,
-            stranger: false,
-            profile: false,
-        }
+        Replay::plain(id, Request::default(), 0.0, 1)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use doctor::protocol::{Deliver, Outbound, Patch, Replay, ReplayResult, Request};
+use doctor::protocol::{Patch, Replay, ReplayResult, Request};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use scheduled::Millis;
 use tokio::runtime::Handle;
@@ -123,19 +123,7 @@ impl Renderer {
         self.next += 1;
         let clock = ask.at as f64 / 1000.0 + JUST_AFTER + later;
         // It asks others as it would: their answers are those of now.
-        let (outbound, deliver) = (Outbound::Record, Deliver::Gathered);
-        self.shadow.replay(Replay {
-            id,
-            request,
-            observe: false,
-            clock,
-            seed,
-            outbound,
-            deliver,
-            warm: false,
-            stranger: false,
-            profile: false,
-        })
+        self.shadow.replay(Replay::plain(id, request, clock, seed))
     }
 }
 
