@@ -129,11 +129,12 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
     let author = unix_user::author(&path, site.user.as_deref()).map_err(|why| vec![format!("{shown}: {why}")])?;
     let text = toml_text(&path, &shown, &author.run_as()).map_err(|why| vec![why.to_string()])?;
     let read = paceline_toml::read(&text, &shown, &site.root, Role::Folder)?;
-    if let Some(owner) = author.account().filter(|_| read.layer.has("sso")) {
-        // Root would open its keytab, its files of secrets and its sessions.
+    let roots_own = options::roots_own().find(|key| read.layer.has(key));
+    if let Some((owner, key)) = author.account().zip(roots_own) {
+        // Root would open the files that it names.
         let owner = owner.shown();
         return Err(vec![format!(
-            "{shown}: \"sso\" can't be set here: the file belongs to {owner}, and this server runs as root"
+            "{shown}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root"
         )]);
     }
     if let Some(owner) = author.account().filter(|_| rules::have_passwords(&read.layer)) {

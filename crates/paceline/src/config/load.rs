@@ -204,13 +204,13 @@ fn refuse_roots_own(file: &SettingsFile, toml: &FromToml) -> Vec<String> {
     let Some(owner) = file.owner() else { return Vec::new() };
     let has = |key: &str| toml.layer.has(key) || toml.sites.iter().any(|site| site.layer.has(key));
     let path = file.path.display();
-    let problem = |key: &&str| {
+    let problem = |key: &str| {
         format!("{path}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root")
     };
     let has_passwords =
         rules::have_passwords(&toml.layer) || toml.sites.iter().any(|site| rules::have_passwords(&site.layer));
-    let passwords = has_passwords.then(|| problem(&"rule\" with \"basic_auth"));
-    ROOTS_OWN.iter().filter(|key| has(key)).map(problem).chain(passwords).collect()
+    let passwords = has_passwords.then(|| problem("rule\" with \"basic_auth"));
+    options::roots_own().filter(|key| has(key)).map(problem).chain(passwords).collect()
 }
 
 /// Takes settings that are root's own out of what a config/puma.rb says that belongs to somebody else. Notices of it.
@@ -218,7 +218,7 @@ fn ignore_roots_own(file: &SettingsFile, puma: &mut Layer) -> Vec<String> {
     let Some(owner) = file.owner() else { return Vec::new() };
     let path = file.path.display();
     let mut notices = Vec::new();
-    for key in ROOTS_OWN.iter().filter(|key| puma.has(key)).collect::<Vec<_>>() {
+    for key in options::roots_own().filter(|key| puma.has(key)).collect::<Vec<_>>() {
         puma.remove(key);
         notices.push(format!("{path}: {key} is ignored: the file belongs to {owner}, and this server runs as root"));
     }
@@ -392,22 +392,6 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
 
 /// The folder of the page cache below a root.
 const CACHE_DIR: &str = "tmp/cache/paceline";
-
-/// Settings by which a file could have root write or read where its owner may not, or run as whom its owner is not.
-const ROOTS_OWN: &[&str] = &[
-    "user",
-    "group",
-    "pidfile",
-    "control",
-    "control_url",
-    "incidents_dir",
-    "cache_dir",
-    "cluster",
-    "acme_dir",
-    "access_log",
-    "app_log",
-    "sso",
-];
 
 /// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such
 /// file.

@@ -52,6 +52,8 @@ pub struct Opt {
     pub doc: &'static str,
     /// What can go wrong with it, for docs/configuration.md.
     pub risk: &'static str,
+    /// By it a file could have root write or read where its owner may not, or run as whom its owner is not.
+    pub is_roots_own: bool,
 }
 
 impl Opt {
@@ -64,7 +66,22 @@ impl Opt {
     ) -> Opt {
         let preset = Preset::Unset("none");
         let (env, aliases): (&[&str], &[&str]) = (&[], &[]);
-        Opt { key, kind, scope, group, preset, env, short: None, long: "", aliases, common: false, doc, risk: "" }
+        let (common, is_roots_own) = (false, false);
+        Opt {
+            key,
+            kind,
+            scope,
+            group,
+            preset,
+            env,
+            short: None,
+            long: "",
+            aliases,
+            common,
+            doc,
+            risk: "",
+            is_roots_own,
+        }
     }
     pub(super) const fn fixed(mut self, text: &'static str) -> Opt {
         self.preset = Preset::Fixed(text);
@@ -105,6 +122,10 @@ impl Opt {
                 Some(format!("1 in development and test, otherwise one per core, at most {most}"))
             }
         }
+    }
+    pub(super) const fn roots_own(mut self) -> Opt {
+        self.is_roots_own = true;
+        self
     }
     pub(super) const fn risk(mut self, words: &'static str) -> Opt {
         self.risk = words;

@@ -23,6 +23,11 @@ pub fn all() -> impl Iterator<Item = &'static Opt> {
     OPTIONS.iter().chain(parts::options().into_iter().flatten())
 }
 
+/// The keys of those that only root may set for a server that runs as root.
+pub fn roots_own() -> impl Iterator<Item = &'static str> {
+    all().filter(|option| option.is_roots_own).map(|option| option.key)
+}
+
 pub fn named(key: &str) -> Option<&'static Opt> {
     all().find(|option| option.key == key)
 }
@@ -119,7 +124,7 @@ static OPTIONS: &[Opt] = &[
         .preset(Unset("acme in systemd's STATE_DIRECTORY; for root /var/lib/paceline/acme; otherwise paceline/acme in XDG_STATE_HOME or ~/.local/state"))
         .flag("acme-dir")
         .risk("Anyone who can read it can impersonate this server. Keep it across deployments: without it, every start requests new certificates, and authorities \
-        limit how many you get."),
+        limit how many you get.").roots_own(),
 
     Opt::new(Site, TLS, "redirect_https", Kind::Bool,
         "Redirect requests over http to the same address over https (301 for GET and HEAD, otherwise 308), except health checks: GET and HEAD for /up and `ready_path`.")
@@ -203,10 +208,10 @@ static OPTIONS: &[Opt] = &[
         "User that the application runs as, when the server is started as root. Without it, the owner of the application's directory is used. If root owns the \
         directory, the application is started only if it is the server's single one, with a warning. Set it to `root` to run as root on purpose.")
         .preset(Unset("the owner of the application's directory")).env(&["PACELINE_USER"]).flag("user")
-        .risk("With `root`, a security hole in the application is one in the whole machine."),
+        .risk("With `root`, a security hole in the application is one in the whole machine.").roots_own(),
     Opt::new(SiteByAdmin, APP, "group", Kind::Text { check: account },
         "Group that the application runs as, when the server is started as root.")
-        .preset(Unset("the user's own group")).env(&["PACELINE_GROUP"]).flag("group"),
+        .preset(Unset("the user's own group")).env(&["PACELINE_GROUP"]).flag("group").roots_own(),
     Opt::new(Site, APP, "env", Kind::Map,
         "More environment variables for the application. A site's variables are added to those at the top.")
         .risk("Anyone who can read the file can read the secrets in it."),
@@ -421,9 +426,9 @@ static OPTIONS: &[Opt] = &[
         .fixed("text").flag("log-format"),
     Opt::new(Server, LOGS, "access_log", path(From::Settings),
         "File for the access log, reopened on HUP.").preset(Unset("standard output")).flag("access-log").alias(&["redirect-stdout"])
-        .risk("Visitors' addresses and query strings are personal data."),
+        .risk("Visitors' addresses and query strings are personal data.").roots_own(),
     Opt::new(Server, LOGS, "app_log", path(From::Settings),
-        "File for the server's events and the applications' output, reopened on HUP.").preset(Unset("standard error")).flag("app-log").alias(&["redirect-stderr"]),
+        "File for the server's events and the applications' output, reopened on HUP.").preset(Unset("standard error")).flag("app-log").alias(&["redirect-stderr"]).roots_own(),
     Opt::new(Server, LOGS, "log_max_size", Kind::Bytes { min: 4 << 10, max: TB, off: true },
         "Rotate a log file that has reached this size: access.log becomes access.log.1, the previous access.log.1 becomes access.log.2 and so on.")
         .fixed("off").flag("log-max-size"),
@@ -434,19 +439,19 @@ static OPTIONS: &[Opt] = &[
         .risk("Timings can reveal to a stranger what exists (a user, a cached page)."),
 
     Opt::new(Server, PROCESS, "pidfile", path(From::Settings),
-        "File that holds the server's process id while it runs.").env(&["PIDFILE"]).common(None, "pidfile"),
+        "File that holds the server's process id while it runs.").env(&["PIDFILE"]).common(None, "pidfile").roots_own(),
     Opt::new(Server, PROCESS, "control", Kind::Path { from: From::Settings, off: true },
         "Unix socket for `paceline status`, `purge`, `restart` and the other commands that talk to a running server. The application's processes get its path as \
         PACELINE_CONTROL. A server of plain files alone has no socket unless you set this.")
         .preset(Unset("tmp/paceline.sock below the application's root, with several sites below the directory served; .paceline.sock in the folder of `sites`"))
         .env(&["PACELINE_CONTROL"]).flag("control")
         .risk("Anyone who can open it can restart the applications, empty the cache and see the addresses of the pages in it. Its mode is 0600. It belongs to the \
-        application's account if there is exactly one, otherwise to the server's."),
+        application's account if there is exactly one, otherwise to the server's.").roots_own(),
     Opt::new(Server, PROCESS, "control_url", Kind::Text { check: control_address::check_url },
         "Address of the control listener: tcp://127.0.0.1:9293 serves the dashboard and everything that the control socket answers, over HTTP. Without \
         `control_token` it is limited to loopback and to reading. unix:///PATH sets `control` instead. See docs/dashboard.md.").flag("control-url")
         .risk("Without a token, every account on this machine can read request paths and the log's last lines. There is no TLS: from other machines use ssh -L, or \
-        a proxy with TLS."),
+        a proxy with TLS.").roots_own(),
     Opt::new(Server, PROCESS, "control_token", Kind::Text { check: control_address::check_token },
         "Secret of at least 16 characters that clients of the control listener send (Authorization: Bearer). Without one, the listener only reads.")
         .env(&["PACELINE_CONTROL_TOKEN"]).flag("control-token")
@@ -456,7 +461,7 @@ static OPTIONS: &[Opt] = &[
         "Folder for post-mortems of crashes, time-outs and failed starts. It keeps the last 50, each in a JSON file with mode 0600; the folder is created with mode \
         0700 for the first one. `off` keeps them in memory only. See docs/incidents.md.")
         .preset(Unset("tmp/paceline/incidents below the root, with one application; otherwise memory only")).flag("incidents-dir")
-        .risk("They contain request paths and the last lines of the log. A server that runs as root writes none if others can write above the folder."),
+        .risk("They contain request paths and the last lines of the log. A server that runs as root writes none if others can write above the folder.").roots_own(),
     Opt::new(Server, TRACES, "otlp_endpoint", Kind::Text { check: collector },
         "OpenTelemetry collector that receives traces (OTLP over HTTP, JSON), like http://127.0.0.1:4318. Each request becomes a span in its caller's trace \
         (traceparent), and the application gets this span as its parent. See docs/monitoring.md.")

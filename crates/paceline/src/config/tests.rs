@@ -23,6 +23,29 @@ fn loaded(folder: &Folder, given: &[(&str, &str)], env: &[(&str, &str)]) -> Resu
 }
 
 #[test]
+fn these_settings_are_roots_own() {
+    let mut keys: Vec<_> = super::options::roots_own().collect();
+    keys.sort();
+    assert_eq!(
+        keys,
+        [
+            "access_log",
+            "acme_dir",
+            "app_log",
+            "cache_dir",
+            "cluster",
+            "control",
+            "control_url",
+            "group",
+            "incidents_dir",
+            "pidfile",
+            "sso",
+            "user"
+        ]
+    );
+}
+
+#[test]
 fn the_table_is_sane() {
     let (mut keys, mut long, mut short, mut env) = (vec![], vec![], vec![], vec![]);
     for option in all_options() {

@@ -34,7 +34,7 @@ pub static OPTIONS: &[Opt] = &[
         alone. Default: `\"20ms\"` |\n\
         | `shared_rate_limits` | `true`: [rate limits](limits.md#rate-limits) count the requests of all servers. Default: `false` |\n\nWithout the table a server is alone.")
         .risk("Anyone who can write there can drop all cached pages of all servers, and so make the applications generate them again. With \
-        shared_cache the pages are stored there, too: who can read there can read them, and who can write there can show any page to all visitors."),
+        shared_cache the pages are stored there, too: who can read there can read them, and who can write there can show any page to all visitors.").roots_own(),
 ];
 
 /// How long a front that can't reach the server shows pages, if nothing is said of it.

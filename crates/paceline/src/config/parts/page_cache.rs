@@ -40,7 +40,7 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, CACHE, "cache_dir", Kind::Path { from: From::Settings, off: false },
         "Folder for `cache_disk`, created with mode 0700 and used by one server at a time.")
         .preset(Unset("tmp/cache/paceline below the root, with one site; otherwise you have to set it")).flag("cache-dir")
-        .risk("A server that runs as root refuses a folder if others can write above it."),
+        .risk("A server that runs as root refuses a folder if others can write above it.").roots_own(),
     Opt::new(Site, CACHE, "cache_object", Kind::Bytes { min: 0, max: 1 << 30, off: false },
         "Leave larger bodies out of the cache.").fixed("4MB").flag("cache-object"),
     Opt::new(Site, CACHE, "cache_stale_if_error", Kind::Duration { min: Duration::ZERO, max: YEAR, off: false },

@@ -32,5 +32,5 @@ pub static OPTIONS: &[Opt] = &[
         | `store` | where sessions are kept: a file (default: `sso/sessions` in the state directory), or `redis://HOST:PORT/DB` with `store_password_file` and \
         `store_ca_file` |\n\nIn a site: [[site.sso]], in place of those at the top. An empty list, `sso = []`, turns it off for a site.")
         .risk("A path that no table names is open to everybody. With `otherwise = \"app\"` the application has to check REMOTE_USER by itself. Behind a proxy that ends \
-        TLS, add its address to `trusted_proxies`. If the server runs as root, a settings file that belongs to another account can't have [[sso]]."),
+        TLS, add its address to `trusted_proxies`. If the server runs as root, a settings file that belongs to another account can't have [[sso]].").roots_own(),
 ];
