@@ -1,16 +1,13 @@
 //! `paceline check`: tells what would be served, and whether each application starts, without serving.
 //! It never starts an application itself: that is the hook's work.
 
-use std::{io::Write, process::ExitCode, time::Duration};
-
-use units::show_duration;
+use std::{io::Write, process::ExitCode};
 
 use crate::{
-    caching::auto::Mode,
     config::{self, database_pool, AppKind, Bind, Config, DetectError, Listening, SiteConfig},
     edge::tls,
     request::rules,
-    server::sso_check,
+    server,
     support::explanation::Explanation,
 };
 
@@ -97,15 +94,14 @@ impl Report {
     fn warnings(&mut self, config: &Config, discovered: &[SiteConfig]) {
         let sites = || config.sites.iter().chain(discovered);
         for site in sites() {
-            for warning in sso_check::warnings(config, site) {
+            for warning in server::warnings(config, site) {
                 self.text.push_str(&format!("warning site {}: {warning}\n", site.name));
             }
         }
         let runs = |site: &&SiteConfig| site.upstream.is_none() && site.kind != Some(AppKind::Files);
         self.text.extend(sites().filter(runs).filter_map(database_pool::advice));
-        let serves = |site: &&SiteConfig| site.parts.auto_cache.is_some_and(|policy| policy.mode == Mode::Serve);
-        for site in sites().filter(serves) {
-            self.text.push_str(&foreign_writes(site));
+        for (site, notice) in sites().filter_map(|site| Some((site, site.parts.notice()?))) {
+            self.text.push_str(&format!("notice  site {}: {notice}\n", site.name));
         }
         for notice in &config.notices {
             self.text.push_str(&format!("notice  {notice}\n"));
@@ -120,17 +116,6 @@ impl Report {
         });
         &self.text
     }
-}
-
-/// What the automatic page cache can't know.
-fn foreign_writes(site: &SiteConfig) -> String {
-    let max_ttl = site.parts.auto_cache.map_or(0, |policy| policy.max_ttl);
-    format!(
-        "notice  site {}: auto_cache: programs that write to the database and load no Rails application (psql, imports) are \
-         not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"{}\"\n",
-        site.name,
-        show_duration(Duration::from_millis(max_ttl))
-    )
 }
 
 /// None: no application, but an upstream.

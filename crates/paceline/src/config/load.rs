@@ -23,7 +23,7 @@ use super::{
     value::Value,
     AppKind, Bind, CacheDisk, Config, Listening, ProxyProtocol, SiteConfig,
 };
-use crate::{caching::auto::Mode, cluster, support::explanation::Explanation};
+use crate::{cluster, support::explanation::Explanation};
 use unix_user::{self, Author, Provenance, Refused, RunAs};
 
 /// What the command line said.
@@ -274,15 +274,7 @@ fn settle(
     let cache_disk = or_problem(cache_disk(&server, &sites, sites_dir.is_some()), &mut problems);
     let control_web = or_problem(control_web::settings(&server), &mut problems);
     let cluster: Option<cluster::Settings> = server.table("cluster");
-    let serves_by_itself =
-        |site: &SiteConfig| site.parts.auto_cache.as_ref().is_some_and(|policy| policy.mode == Mode::Serve);
-    if cluster.is_some() && sites.iter().chain([&site_defaults]).any(serves_by_itself) {
-        problems.push(
-            "[auto_cache] mode = \"serve\" does not work with [cluster]: what other machines write is not seen here, so pages \
-             would be stale; set mode = \"verify\" or remove [cluster]"
-                .into(),
-        );
-    }
+    problems.extend(cluster.as_ref().and(parts::conflict_with_cluster(sites.iter().chain([&site_defaults]))));
     if !problems.is_empty() {
         return Err(problems.into());
     }

@@ -43,7 +43,10 @@ use tokio::{
     task::AbortHandle,
 };
 
-pub use self::error::{StartError, TakeoverError};
+pub use self::{
+    error::{StartError, TakeoverError},
+    sso_check::warnings,
+};
 use self::{
     handover::{Inheritance, Lineage, Program, Successor},
     opening::{left_out, open_listeners, proofs, BoundListener},

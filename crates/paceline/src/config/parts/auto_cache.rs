@@ -1,6 +1,9 @@
 //! `[auto_cache]`: a table in TOML; as text (flags, environment) its mode, then `max_ttl=1h` and `verify=1%`. It knows no site.
 
+use std::time::Duration;
+
 use toml_edit::{Item, TableLike};
+use units::show_duration;
 
 use crate::{
     caching::auto::{Mode, Policy},
@@ -23,6 +26,26 @@ pub static OPTIONS: &[Opt] = &[
         .risk("Methods of Active Record, Rack, Rails, Time and File are wrapped in the application's processes, which costs some time of each request. Up to \
         32 MB of pages for each site are kept in memory. With \"serve\", what programs without Rails write to a database other than SQLite, and don't announce, is seen after `max_ttl` at the latest."),
 ];
+
+/// What is wrong with a site that serves by itself in a cluster.
+pub const IN_CLUSTER: &str =
+    "[auto_cache] mode = \"serve\" does not work with [cluster]: what other machines write is not seen here, so pages \
+     would be stale; set mode = \"verify\" or remove [cluster]";
+
+pub fn serves(policy: Policy) -> bool {
+    policy.mode == Mode::Serve
+}
+
+/// What the automatic page cache can't know.
+pub fn notice(policy: Policy) -> Option<String> {
+    serves(policy).then(|| {
+        format!(
+            "auto_cache: programs that write to the database and load no Rails application (psql, imports) are \
+             not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"{}\"",
+            show_duration(Duration::from_millis(policy.max_ttl))
+        )
+    })
+}
 
 const KEYS: [&str; 2] = ["max_ttl", "verify"];
 

@@ -17,7 +17,7 @@ pub mod upstream;
 
 use path_patterns::weight;
 
-use super::{layer::View, option::Opt};
+use super::{layer::View, option::Opt, SiteConfig};
 
 /// The tables whose patterns of paths have a weight.
 pub const WEIGHED: &str = "[[rule]], [[rate_limit]], [[cache]], [[scheduled]]";
@@ -46,6 +46,11 @@ pub fn options() -> [&'static [Opt]; 13] {
 /// What the log says when a server of these sites starts.
 pub fn notices<'a>(sites: impl Iterator<Item = View<'a>>) -> Option<String> {
     live_reload::notice(sites)
+}
+
+/// What a server of these sites can't do in a cluster.
+pub fn conflict_with_cluster<'a>(mut sites: impl Iterator<Item = &'a SiteConfig>) -> Option<String> {
+    sites.any(|site| site.parts.auto_cache.is_some_and(auto_cache::serves)).then(|| auto_cache::IN_CLUSTER.into())
 }
 
 /// What the parts are to do for a site.
@@ -84,6 +89,11 @@ impl SiteParts {
             sign_on: view.table("sso").unwrap_or_default(),
             live_reload: !is_upstream && live_reload::is_on(view),
         }
+    }
+
+    /// What `paceline check` says of them beside what is wrong.
+    pub fn notice(&self) -> Option<String> {
+        self.auto_cache.and_then(auto_cache::notice)
     }
 
     /// What comparing paths with the patterns of its tables costs.
