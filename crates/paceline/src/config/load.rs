@@ -348,7 +348,7 @@ fn sites(
         site.provenance = Provenance { only, discovered: false, written_by: read.written_by };
     }
     problems.append(&mut resolve::check_sites(&mut sites, tables));
-    problems.append(&mut rules::check(&sites));
+    problems.append(&mut parts::check(&sites));
     if sites_dir.is_none() {
         problems.append(&mut rules::check_answered(&sites));
     }

@@ -219,9 +219,9 @@ pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, senten
     page_response(status, content_type, body)
 }
 
-/// Where a browser arrives that has signed out.
-pub fn signed_out(head: &Parts, sign_in: &str) -> Answer {
-    let (content_type, body) = pages::signed_out(accept(head), sign_in);
+/// Where a browser arrives that has signed out. `again`: the address that signs in once more.
+pub fn signed_out(head: &Parts, again: &str) -> Answer {
+    let (content_type, body) = pages::signed_out(accept(head), again);
     page_response(StatusCode::OK, content_type, body)
 }
 

@@ -66,7 +66,7 @@ impl Site {
                 config.app_hard_timeout,
             )
         });
-        let gate = Gate::new(&config.name, &config.parts.sign_on).map(Arc::new);
+        let gate = Gate::of(&config).map(Arc::new);
         let (rules, maintenance) = (Rules::new(&config.parts.rules), Maintenance::of(&config));
         let live_reload = config.parts.live_reload.then(Arc::default);
         let auto_cache = None;

@@ -48,6 +48,11 @@ pub fn notices<'a>(sites: impl Iterator<Item = View<'a>>) -> Option<String> {
     live_reload::notice(sites)
 }
 
+/// What is wrong with these sites, beyond each table by itself.
+pub fn check(sites: &[SiteConfig]) -> Vec<String> {
+    [rules::check(sites), sign_on::check(sites)].concat()
+}
+
 /// What a server of these sites can't do in a cluster.
 pub fn conflict_with_cluster<'a>(mut sites: impl Iterator<Item = &'a SiteConfig>) -> Option<String> {
     sites.any(|site| site.parts.auto_cache.is_some_and(auto_cache::serves)).then(|| auto_cache::IN_CLUSTER.into())

@@ -23,7 +23,10 @@ use super::{
     GateAnswer,
 };
 use crate::{
-    config::parts::sign_on::{Allow, Otherwise, SignOn},
+    config::{
+        parts::sign_on::{Allow, Otherwise},
+        SiteConfig,
+    },
     exchange::{identity::User, Exchange},
     request::access_rules::{self, admits, Visitor, RESERVED},
     support::clock,
@@ -71,7 +74,8 @@ pub enum Glance {
 
 impl Gate {
     /// None: nothing of the site is protected.
-    pub fn new(site: &str, all: &[SignOn]) -> Option<Gate> {
+    pub fn of(config: &SiteConfig) -> Option<Gate> {
+        let (site, all) = (&config.name, &config.parts.sign_on);
         if all.is_empty() {
             return None;
         }

@@ -87,38 +87,9 @@ fn shown(paths: &[String]) -> String {
     format!("[[rule]] path = {:?}", paths.join(", "))
 }
 
-/// What is wrong with the rules of these sites, beyond each by itself.
-pub fn check(sites: &[SiteConfig]) -> Vec<String> {
-    let mut problems = check_hosts(sites);
-    let asks = |site: &&SiteConfig| site.parts.rules.iter().any(|rule| rule.basic_auth.is_some());
-    let reads = |site: &&SiteConfig| site.parts.sign_on.iter().any(|one| one.basic.is_some() || one.kerberos.is_some());
-    problems.extend(sites.iter().filter(asks).filter(reads).map(|site| {
-        format!(
-            "site {:?} has a [[rule]] with basic_auth and an [[sso]] with kerberos or basic: a browser sends only one of both in \
-             Authorization, so nobody could come in; remove one of them",
-            site.name
-        )
-    }));
-    problems.extend(sites.iter().filter(|site| !site.parts.sign_on.is_empty()).flat_map(passed_users));
-    problems
-}
-
-/// A name of a file of passwords would stand for somebody who has signed in by [[sso]].
-fn passed_users(site: &SiteConfig) -> impl Iterator<Item = String> + '_ {
-    let passes = |rule: &&Rule| rule.basic_auth.as_ref().is_some_and(|basic| basic.pass_user);
-    site.parts.rules.iter().filter(passes).map(|rule| {
-        format!(
-            "{} of site {:?} has pass_user, and the site has an [[sso]]: the application could not tell the names of both apart; \
-             remove pass_user, or the [[sso]]",
-            rule.shown(),
-            site.name
-        )
-    })
-}
-
 /// Rules that seem to protect something and do not: clients choose the host that they name, and a site without hosts
 /// answers all of them.
-fn check_hosts(sites: &[SiteConfig]) -> Vec<String> {
+pub fn check(sites: &[SiteConfig]) -> Vec<String> {
     let open = sites.iter().filter(|site| site.hosts.is_empty());
     let rules = open.flat_map(|site| site.parts.rules.iter().map(move |rule| (site, rule)));
     let wrong = rules.filter(|(_, rule)| rule.protects() && !rule.hosts.is_empty());

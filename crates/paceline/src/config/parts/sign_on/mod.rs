@@ -15,6 +15,7 @@ pub use self::{
     options::OPTIONS,
     ways::{Basic, Bindings, Kerberos, KerberosGroups, OpenId},
 };
+use crate::config::{parts::rules::Rule, SiteConfig};
 
 /// One `[[sso]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +97,33 @@ impl std::fmt::Display for Allow {
             Allow::Realm(name) => write!(f, "realm:{name}"),
         }
     }
+}
+
+/// What does not go together with a `[[rule]]`.
+pub fn check(sites: &[SiteConfig]) -> Vec<String> {
+    let asks = |site: &&SiteConfig| site.parts.rules.iter().any(|rule| rule.basic_auth.is_some());
+    let reads = |site: &&SiteConfig| site.parts.sign_on.iter().any(|one| one.basic.is_some() || one.kerberos.is_some());
+    let both = sites.iter().filter(asks).filter(reads).map(|site| {
+        format!(
+            "site {:?} has a [[rule]] with basic_auth and an [[sso]] with kerberos or basic: a browser sends only one of both in \
+             Authorization, so nobody could come in; remove one of them",
+            site.name
+        )
+    });
+    both.chain(sites.iter().filter(|site| !site.parts.sign_on.is_empty()).flat_map(passed_users)).collect()
+}
+
+/// A name of a file of passwords would stand for somebody who has signed in by [[sso]].
+fn passed_users(site: &SiteConfig) -> impl Iterator<Item = String> + '_ {
+    let passes = |rule: &&Rule| rule.basic_auth.as_ref().is_some_and(|basic| basic.pass_user);
+    site.parts.rules.iter().filter(passes).map(|rule| {
+        format!(
+            "{} of site {:?} has pass_user, and the site has an [[sso]]: the application could not tell the names of both apart; \
+             remove pass_user, or the [[sso]]",
+            rule.shown(),
+            site.name
+        )
+    })
 }
 
 #[cfg(test)]
