@@ -69,6 +69,7 @@ use crate::{
     origins::workers::{dispatch::queue::Depth, protocol::spin},
     request::{
         front::{drain, ConnectionSlots, Front, UpgradeError, UpgradeOutcome},
+        route::Site,
         rules,
     },
     server::{control::Control, scheduling::Scheduling},
@@ -77,6 +78,9 @@ use crate::{
 
 /// What tasks beside the event loop get to end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
+/// What parts begin with each site.
+const BEGINNINGS: &[fn(&Arc<Config>, &Site, Log)] = &[passwords::begin, sign_on::begin];
+
 /// How a front ends.
 enum ServerEnd {
     Stopped,

@@ -4,15 +4,20 @@
 use std::sync::Arc;
 
 use crate::{
+    config::Config,
     observe::log::{Log, Name},
-    request::rules::passwords::PasswordFile,
+    request::route::Site,
 };
 
-/// `is_safe`: browsers may come by https.
-pub fn watch(files: Vec<Arc<PasswordFile>>, site: &str, is_safe: bool, log: Log) {
+/// Begins with a site.
+pub fn begin(config: &Arc<Config>, site: &Site, log: Log) {
+    let files = site.rules.as_ref().map(|rules| rules.password_files()).unwrap_or_default();
     if files.is_empty() {
         return;
     }
+    let is_tls_only = config.binds.iter().all(|bind| bind.tls.is_some());
+    let is_safe = site.config.redirect_https || is_tls_only || config.trusted_proxies.given;
+    let site = site.config.name.clone();
     if !is_safe {
         log.event(
             Name::Notice,
@@ -22,7 +27,6 @@ pub fn watch(files: Vec<Arc<PasswordFile>>, site: &str, is_safe: bool, log: Log)
             ),
         );
     }
-    let site = site.to_owned();
     tokio::task::spawn_blocking(move || {
         for file in files {
             if let Err(why) = file.load() {

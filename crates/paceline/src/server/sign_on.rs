@@ -9,7 +9,7 @@ use std::{
 use crate::{
     config::{Config, SiteConfig},
     observe::log::{Log, Name},
-    request::auth::{Gate, Way},
+    request::{auth::Way, route::Site},
     server::sso_check,
     support::clock,
 };
@@ -17,25 +17,29 @@ use crate::{
 /// Between two times of tidying.
 const TIDIED: Duration = Duration::from_secs(60);
 
-/// `is_safe`: browsers may come by https.
-pub fn watch(gate: &Arc<Gate>, site: &str, is_safe: bool, log: Log) {
-    if !is_safe {
+/// Begins with a site.
+pub fn begin(config: &Arc<Config>, site: &Site, log: Log) {
+    let Some(gate) = &site.gate else { return };
+    let name = &site.config.name;
+    let has_tls = config.binds.iter().any(|bind| bind.tls.is_some());
+    if !has_tls && !config.trusted_proxies.given {
         log.event(
             Name::Notice,
             format!(
-                "{site}: [[sso]] without https: browsers keep its cookie only on this machine itself, so elsewhere each request has to be signed in again, \
+                "{name}: [[sso]] without https: browsers keep its cookie only on this machine itself, so elsewhere each request has to be signed in again, \
                  and names and passwords are not taken. Listen on https (docs/tls.md), or name the proxy that ends TLS in trusted_proxies"
             ),
         );
     }
     for way in gate.ways() {
-        tokio::spawn(open(way.clone(), site.to_owned(), log.clone()));
+        tokio::spawn(open(way.clone(), name.clone(), log.clone()));
         tokio::spawn(tidy(Arc::downgrade(way)));
     }
+    warn(config.clone(), site.config.clone(), log);
 }
 
 /// Says which usual mistakes the settings and files of a site show; they are read off the main thread.
-pub fn warn(config: Arc<Config>, site: SiteConfig, log: Log) {
+fn warn(config: Arc<Config>, site: SiteConfig, log: Log) {
     tokio::task::spawn_blocking(move || {
         for warning in sso_check::warnings(&config, &site) {
             log.event(Name::Notice, format!("{}: {warning}", site.name));

@@ -15,11 +15,10 @@ use super::{
     journals::Journals,
     live_reload::{self, WatchedFiles},
     outbound::Outbound,
-    passwords, sign_on,
     site_pages::KeptPages,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
     watched::FolderWatch,
-    TakeoverError,
+    TakeoverError, BEGINNINGS,
 };
 use crate::{
     apps::{
@@ -298,18 +297,8 @@ impl Sites {
             let host = site.config.hosts.iter().find(|host| !host.starts_with('*')).cloned();
             upstream.watch(host, self.server.log.of(&site.config.name));
         }
-        if let Some(rules) = &site.rules {
-            let log = self.server.log.of(&site.config.name);
-            let is_tls_only = self.config.binds.iter().all(|bind| bind.tls.is_some());
-            let is_safe = site.config.redirect_https || is_tls_only || self.config.trusted_proxies.given;
-            passwords::watch(rules.password_files(), &site.config.name, is_safe, log);
-        }
-        if let Some(gate) = &site.gate {
-            let log = self.server.log.of(&site.config.name);
-            let has_tls = self.config.binds.iter().any(|bind| bind.tls.is_some());
-            sign_on::watch(gate, &site.config.name, has_tls || self.config.trusted_proxies.given, log.clone());
-            sign_on::warn(self.config.clone(), site.config.clone(), log);
-        }
+        let log = self.server.log.of(&site.config.name);
+        BEGINNINGS.iter().for_each(|begin| begin(&self.config, &site, log.clone()));
         site
     }
 
