@@ -30,8 +30,8 @@ pub const PARTS: &[Part] = &[
         "paceline/src/server/control/parts/outbound", "paceline/src/exchange/outbound",
     ] },
     Part { name: "single sign-on", words: &["sign_on", "sign_in", "sso", "openid"], most: 99, home: &[
-        "sign-in/", "openid/", "directory/", "negotiate/", "paceline/src/config/parts/sign_on", "paceline/src/request/auth",
-        "paceline/src/request/pipeline/gate", "paceline/src/request/pages/signed_out", "paceline/src/server/sign_on", "paceline/src/server/sso_check",
+        "sign-in/", "openid/", "directory/", "negotiate/", "http-guard/src/identity_fields", "paceline/src/config/parts/sign_on", "paceline/src/request/auth",
+        "paceline/src/request/access_rules", "paceline/src/exchange/identity", "paceline/src/request/pipeline/gate", "paceline/src/request/pages/signed_out", "paceline/src/server/sign_on", "paceline/src/server/sso_check",
         "paceline/src/cli/sso",
     ] },
     Part { name: "automatic page cache", words: &["auto_cache"], most: 99, home: &[
@@ -67,7 +67,7 @@ fn collect(tokens: TokenStream, found: &mut BTreeSet<String>) {
     while let Some(token) = tokens.next() {
         match token {
             TokenTree::Ident(name) => drop(found.insert(snake_case(&name.to_string()))),
-            TokenTree::Literal(literal) => drop(found.insert(plain(&literal.to_string()))),
+            TokenTree::Literal(literal) => found.extend(literal.to_string().split_whitespace().map(plain)),
             TokenTree::Group(group) => collect(group.stream(), found),
             // `#![doc = "..."]` is a module's.
             TokenTree::Punct(mark) if mark.as_char() == '#' => match next_beyond_mark(&mut tokens) {
