@@ -104,7 +104,7 @@ pub struct Cache {
 }
 
 /// How a site caches.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of a body, at most.
     pub object: u64,
@@ -127,16 +127,8 @@ pub struct Settings {
 impl SiteCache {
     /// A site whose cache is large enough for a test. `scheduled`: its rules for pages that change at a known time.
     pub fn of_test(scheduled: Vec<::scheduled::rule::Rule>) -> Arc<SiteCache> {
-        let settings = Settings {
-            object: 1 << 20,
-            stale_if_error: 0,
-            crawlers_stale: 0,
-            obey_requests: true,
-            recode: true,
-            rules: Vec::new(),
-            scheduled,
-            on_restart: OnRestart::Changed,
-        };
+        let (obey_requests, recode) = (true, true);
+        let settings = Settings { object: 1 << 20, obey_requests, recode, scheduled, ..Settings::default() };
         let log = Log::open(&crate::observe::log::LogConfig::nowhere()).unwrap();
         Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, log))
     }

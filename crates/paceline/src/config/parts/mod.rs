@@ -18,6 +18,7 @@ pub mod upstream;
 use path_patterns::weight;
 
 use super::{layer::View, option::Opt, SiteConfig};
+use crate::caching::Settings;
 
 /// The tables whose patterns of paths have a weight.
 pub const WEIGHED: &str = "[[rule]], [[rate_limit]], [[cache]], [[scheduled]]";
@@ -62,7 +63,7 @@ pub fn conflict_with_cluster<'a>(mut sites: impl Iterator<Item = &'a SiteConfig>
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteParts {
     /// None: it keeps no pages.
-    pub cache: Option<crate::caching::Settings>,
+    pub cache: Option<Settings>,
     /// The automatic page cache. None: there is none.
     pub auto_cache: Option<crate::caching::auto::Policy>,
     /// How pages are put together from fragments. None: they are not.
@@ -84,7 +85,11 @@ pub struct SiteParts {
 impl SiteParts {
     pub fn of(view: &View, is_upstream: bool) -> SiteParts {
         SiteParts {
-            cache: page_cache::settings(view),
+            cache: page_cache::settings(view).map(|cache| Settings {
+                scheduled: scheduled::rules(view),
+                crawlers_stale: crawlers::stale(view),
+                ..cache
+            }),
             auto_cache: view.table("auto_cache").flatten(),
             esi: esi::settings(view),
             egress: outbound::policy(view),
@@ -105,7 +110,9 @@ impl SiteParts {
     pub fn weight(&self) -> usize {
         let rules = self.rules.iter().map(rules::Rule::weight);
         let limits = self.rate_limits.iter().map(|limit| weight(&limit.path) + PART);
-        rules.chain(limits).chain(self.cache.iter().map(page_cache::weight)).sum()
+        let stored = self.cache.iter().flat_map(|cache| cache.rules.iter().map(page_cache::weight));
+        let changing = self.cache.iter().flat_map(|cache| cache.scheduled.iter().map(scheduled::weight));
+        rules.chain(limits).chain(stored).chain(changing).sum()
     }
 
     /// What a site of an account may not keep in the memory of all. None: it keeps no more than it may.

@@ -7,7 +7,7 @@ use cache::stubborn::{Rule, SetCookie};
 use toml_edit::TableLike;
 use units::parse_duration;
 
-use super::{crawlers, live_reload, scheduled, weight_of_all, PART};
+use super::{live_reload, PART};
 use crate::{
     caching::{OnRestart, Settings},
     config::{
@@ -66,30 +66,27 @@ pub static OPTIONS: &[Opt] = &[
         the application names by its path is not compared."),
 ];
 
-/// None: no page is stored.
+/// Without what other parts have to say. None: no page is stored.
 pub fn settings(view: &View) -> Option<Settings> {
     view.bool("page_cache").then(|| Settings {
         object: view.number("cache_object"),
         stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
-        crawlers_stale: crawlers::stale(view),
         obey_requests: view.bool("cache_obey_requests"),
         recode: view.bool("compress"),
         rules: view.table("cache").unwrap_or_default(),
-        scheduled: scheduled::rules(view),
         on_restart: if live_reload::is_on(view) {
             // It purges by itself, whenever a file changes.
             OnRestart::Off
         } else {
             OnRestart::named(&view.text("purge_on_restart").unwrap_or_default())
         },
+        ..Settings::default()
     })
 }
 
-/// Of its rules, and of those for pages that change at a known time.
-pub fn weight(cache: &Settings) -> usize {
-    let parts = |rule: &Rule| 1 + rule.cookies.len() + rule.ignore_cookies.len();
-    let kept = cache.rules.iter().map(|rule| path_patterns::weight(&rule.path) + PART * parts(rule));
-    kept.chain(cache.scheduled.iter().map(|rule| weight_of_all(&rule.paths) + PART)).sum()
+/// What comparing a path with the rule's costs.
+pub fn weight(rule: &Rule) -> usize {
+    path_patterns::weight(&rule.path) + PART * (1 + rule.cookies.len() + rule.ignore_cookies.len())
 }
 
 /// Why a rule can't be used.

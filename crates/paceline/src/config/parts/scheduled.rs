@@ -10,6 +10,7 @@ use scheduled::{
 use toml_edit::{Item, TableLike};
 use units::parse_duration;
 
+use super::{weight_of_all, PART};
 use crate::config::{
     groups::CACHE,
     layer::View,
@@ -31,6 +32,11 @@ pub static OPTIONS: &[Opt] = &[
 
 pub fn rules(view: &View) -> Vec<Rule> {
     view.table("scheduled").unwrap_or_default()
+}
+
+/// What comparing a path with the rule's costs.
+pub fn weight(rule: &Rule) -> usize {
+    weight_of_all(&rule.paths) + PART
 }
 
 /// Why a rule can't be used.
