@@ -11,7 +11,7 @@ use units::grouped;
 use super::{
     print, print_answer, switch,
     text::{number, printable, text},
-    Asker,
+    Asker, Subcommand,
 };
 use crate::{observe::local_time::local_time, server::control::client::Failed};
 
@@ -23,14 +23,21 @@ With `mode = \"verify\"` or `\"serve\"` also how far the route has come: learnin
 Needs `[auto_cache]` in paceline.toml.
 Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none.";
 
-pub fn advise() -> Command {
+pub const COMMANDS: &[Subcommand] = &[
+    Subcommand { name: "advise", about: "", command: advise, run: run_advise },
+    Subcommand { name: "why", about: "", command: why, run: run_why },
+    Subcommand { name: "serve", about: "", command: serve, run: |server, own| run_turn(server, own, true) },
+    Subcommand { name: "stop", about: "", command: stop, run: |server, own| run_turn(server, own, false) },
+];
+
+fn advise() -> Command {
     Command::new("advise")
         .about("What an automatic page cache would do, for each route ([auto_cache])")
         .after_help(ADVISE_AFTER)
         .arg(switch("json").help("As JSON"))
 }
 
-pub fn why() -> Command {
+fn why() -> Command {
     Command::new("why")
         .about("What one page read, what it varies by, and who wrote that last ([auto_cache])")
         .arg(Arg::new("page").value_name("URL").required(true).help("Like https://shop.test/beers/1"))
@@ -39,20 +46,20 @@ pub fn why() -> Command {
 
 const ROUTE: &str = "A path like /beers/*, as `paceline cache advise` prints it";
 
-pub fn serve() -> Command {
+fn serve() -> Command {
     Command::new("serve")
         .about("Lets a route of the automatic page cache that is off begin once more: it learns, is compared, and is served ([auto_cache])")
         .arg(Arg::new("route").value_name("ROUTE").required(true).help(ROUTE))
 }
 
-pub fn stop() -> Command {
+fn stop() -> Command {
     Command::new("stop")
         .about("Turns a route of the automatic page cache off, until `paceline cache serve` ([auto_cache])")
         .after_help("Its pages are dropped at once. It stays off when the server is restarted.")
         .arg(Arg::new("route").value_name("ROUTE").required(true).help(ROUTE))
 }
 
-pub fn run_turn(server: &Asker, matches: &ArgMatches, serve: bool) -> Result<ExitCode, Failed> {
+fn run_turn(server: &Asker, matches: &ArgMatches, serve: bool) -> Result<ExitCode, Failed> {
     let route = matches.get_one::<String>("route");
     let answer = server.ask("POST", "/cache/route", Some(&json!({ "route": route, "serve": serve })))?;
     let sites: Vec<String> = list(&answer["sites"]).filter_map(Value::as_str).map(printable).collect();
@@ -60,12 +67,12 @@ pub fn run_turn(server: &Asker, matches: &ArgMatches, serve: bool) -> Result<Exi
     print(&format!("{} {what}: {}\n", said(&answer, "route"), sites.join(", ")))
 }
 
-pub fn run_advise(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+fn run_advise(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/cache/advise", None)?;
     print_answer(&answer, matches, advice)
 }
 
-pub fn run_why(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+fn run_why(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let url = matches.get_one::<String>("page");
     let answer = server.ask("POST", "/cache/why", Some(&json!({ "url": url })))?;
     print_answer(&answer, matches, page)

@@ -8,9 +8,9 @@ use serde_json::{json, Value};
 use units::grouped;
 
 use super::{
-    auto_cache, print, print_answer, switch,
+    print, print_answer, switch,
     text::{columns, printable},
-    where_it_is, Asker,
+    where_it_is, Asker, Subcommand, OF_CACHE,
 };
 use crate::server::control::client::Failed;
 
@@ -43,8 +43,7 @@ pub fn cache() -> Command {
     let stats = Command::new("stats").about("Hits and misses, memory, and the headers that prevented hits");
     let stats = stats.arg(switch("json").help("As JSON"));
     let cache = Command::new("cache").bin_name("paceline cache").about("The page cache of the running server");
-    let auto = [auto_cache::advise(), auto_cache::why(), auto_cache::serve(), auto_cache::stop()];
-    let all = [stats].into_iter().chain(auto).map(where_it_is);
+    let all = [stats].into_iter().chain(OF_CACHE.iter().map(Subcommand::command)).map(where_it_is);
     cache.subcommand_required(true).disable_help_subcommand(true).subcommands(all)
 }
 
@@ -61,13 +60,10 @@ pub fn run_purge(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Faile
 }
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    match matches.subcommand() {
-        Some(("advise", own)) => auto_cache::run_advise(server, own),
-        Some(("why", own)) => auto_cache::run_why(server, own),
-        Some(("serve", own)) => auto_cache::run_turn(server, own, true),
-        Some(("stop", own)) => auto_cache::run_turn(server, own, false),
-        Some((_, own)) => run_stats(server, own),
-        None => run_stats(server, matches),
+    let (name, own) = matches.subcommand().unwrap_or(("stats", matches));
+    match OF_CACHE.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(server, own),
+        None => run_stats(server, own),
     }
 }
 

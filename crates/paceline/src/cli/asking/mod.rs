@@ -147,6 +147,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
 ];
 
+/// What parts add to `paceline cache`, whose help has what they are about.
+const OF_CACHE: &[Subcommand] = auto_cache::COMMANDS;
+
 /// What is asked, and where.
 pub struct Question {
     server: Asker,
