@@ -1,7 +1,10 @@
 //! Which site answers a host (RFC 9110 section 7.2; longest match first).
 //! It never looks at paths.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
 use crate::{
     apps::app::App,
@@ -91,6 +94,12 @@ impl Site {
     /// Ends the streams to its pages that are open.
     pub fn end_streams(&self) {
         self.live_reload.iter().for_each(|live| live.close());
+    }
+
+    /// Drops the pages that are known by what they were made of, if there are any by then.
+    pub fn purger(&self) -> impl Fn() + Send + Sync + 'static {
+        let auto_cache = self.auto_cache.as_ref().map(Arc::downgrade);
+        move || auto_cache.iter().filter_map(Weak::upgrade).for_each(|auto| auto.purge())
     }
 
     /// Whether the site is made of files alone.

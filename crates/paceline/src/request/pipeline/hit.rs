@@ -39,13 +39,18 @@ pub fn learned_ahead(
     body: &Arriving,
     exchange: &mut Exchange,
 ) -> Result<Response<ResponseBody>, bool> {
-    let may_be = site.auto_cache.is_some() && site.gate.is_none() && is_open(site, head) && !preview::is_asked(head);
+    let may_be = learns(site) && site.gate.is_none() && is_open(site, head) && !preview::is_asked(head);
     if may_be {
         // What has to be looked at first is for a step that may wait.
         learned(site, head, has_body(Some(body)), exchange).map_err(|why| matches!(why, NoPage::Missing))
     } else {
         Err(false)
     }
+}
+
+/// Whether the site has an automatic page cache.
+pub fn learns(site: &Site) -> bool {
+    site.auto_cache.is_some()
 }
 
 /// A page of the automatic page cache where something goes before it: it may wait until the page's files are looked at.

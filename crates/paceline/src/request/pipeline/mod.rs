@@ -353,12 +353,12 @@ async fn page(
 ) -> Step<Response<ResponseBody>> {
     if !ahead.is_unlearned {
         // On the heap, so that other requests have no room for it.
-        let found = match &site.auto_cache {
-            Some(_) => Box::pin(hit::learned_in_time(site, head, origin::has_body(body.as_ref()), exchange)).await,
-            None => None,
-        };
-        if let Some(page) = found {
-            return Ok(page);
+        let has_body = origin::has_body(body.as_ref());
+        let learned = hit::learns(site).then(|| Box::pin(hit::learned_in_time(site, head, has_body, exchange)));
+        if let Some(learned) = learned {
+            if let Some(page) = learned.await {
+                return Ok(page);
+            }
         }
     }
     let Some(cache) = &site.cache else {

@@ -38,7 +38,7 @@ async fn purge(wish: Wish, server: Arc<Front>) -> JsonResult {
     let (wait, cluster) = (wish.wait, server.cluster.clone());
     let (purged, shared) = aside(move || {
         // What they are named by is no concern of these: all of them are made once more.
-        server.routes().all().iter().filter_map(|site| site.auto_cache.as_ref()).for_each(|auto| auto.purge());
+        server.routes().all().iter().for_each(|site| site.purger()());
         let caches: Vec<_> = server.routes().all().iter().filter_map(|site| site.cache.clone()).collect();
         let mut what = wish.what;
         // A URL may be kept under a shorter one, without the parameters that do not matter.

@@ -25,7 +25,6 @@ use crate::{
         attempts::{Cause, Outcome},
         orders::{Order, State, Wish},
     },
-    caching::auto::AutoCache,
     config::{detect_site, AppKind, SiteConfig},
     content::live_reload::{Change, LiveReload},
     observe::log::{Log, Name},
@@ -50,7 +49,7 @@ pub fn watch(front: &Arc<Front>, site: &Site, release: Option<PathBuf>) -> Optio
     let reloader = Arc::new(Reloader {
         live,
         app: site.app.as_ref().map(Arc::downgrade),
-        auto_cache: site.auto_cache.as_ref().map(Arc::downgrade),
+        purge: Box::new(site.purger()),
         front: Arc::downgrade(front),
         keeps_pages: site.cache.is_some(),
         starts: Mutex::default(),
@@ -79,7 +78,8 @@ impl WatchedFiles {
 struct Reloader {
     live: Arc<LiveReload>,
     app: Option<Weak<App>>,
-    auto_cache: Option<Weak<AutoCache>>,
+    /// Drops pages that are kept beside the page cache.
+    purge: Box<dyn Fn() + Send + Sync>,
     front: Weak<Front>,
     /// The site has a page cache.
     keeps_pages: bool,
@@ -211,9 +211,7 @@ impl Reloader {
 
     /// Pages that are kept are of the old files.
     fn tell(&self, changes: &BTreeSet<Change>) {
-        if let Some(auto_cache) = self.auto_cache.as_ref().and_then(Weak::upgrade) {
-            auto_cache.purge();
-        }
+        (self.purge)();
         if let Some(front) = self.front.upgrade().filter(|_| self.keeps_pages) {
             let routes = front.routes();
             front.cache.drop_origins(|authority| {
