@@ -4,7 +4,9 @@ use std::{cell::RefCell, collections::HashMap};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 
+mod bounds;
 mod random_texts;
+mod schemas;
 mod shown;
 mod unnamed_fields;
 
@@ -201,48 +203,6 @@ fn a_page_that_nobody_wrote_to_would_be_a_hit() {
 }
 
 #[test]
-fn what_pages_vary_by_counts_as_their_size() {
-    let mut site = Site::new();
-    let mut size_with = |locale: &'static str| {
-        site.cookies.insert("locale", locale);
-        let before = site.watch.size().1;
-        site.answer(&fields(&["V", "", "cookie", "locale", ""]), "Pils");
-        site.watch.size().1 - before
-    };
-    let (short, long) = (size_with("de"), size_with(&["x"; 100].concat().leak()[..]));
-    assert_eq!(long, short + 2 * 98);
-    // Each page goes from its own place.
-    site.watch.turn_off("GET /beers/*", "");
-    assert_eq!(site.watch.size(), (0, 0));
-    assert!(site.watch.seen("http://shop.test/beers/1").0.is_empty());
-}
-
-#[test]
-fn sites_share_their_room_and_none_takes_all_of_it() {
-    let page = |site: &mut Site, locale: u64| {
-        site.cookies.insert("locale", ["de", "en", "fr", "it", "nl", "pl"][locale as usize]);
-        site.answer(&fields(&["V", "", "cookie", "locale", ""]), "Pils");
-    };
-    let mut alone = Site::new();
-    page(&mut alone, 0);
-    let room = Arc::new(Room::new(4 * alone.watch.size().1));
-    let [mut one, mut other] = [Site::new(), Site::new()].map(|mut site| {
-        site.watch = std::mem::take(&mut site.watch).within(room.clone());
-        site
-    });
-    let pages = |one: &Site, other: &Site| [one.watch.size().0, other.watch.size().0];
-    (0..6).for_each(|locale| page(&mut one, locale));
-    assert_eq!(pages(&one, &other), [4, 0]);
-    (0..6).for_each(|locale| page(&mut other, locale));
-    assert_eq!(pages(&one, &other), [4, 2], "its part, though all is taken");
-    page(&mut one, 0);
-    assert_eq!(pages(&one, &other), [2, 2]);
-    drop(other);
-    (0..6).for_each(|locale| page(&mut one, locale));
-    assert_eq!(one.watch.size().0, 4, "what is gone takes no room");
-}
-
-#[test]
 fn people_are_shown_no_values_of_sql() {
     let mut site = Site::new();
     let writes = fields(&["S", "", "UPDATE beers SET name = 'secret' WHERE id = 1", "0"]);
@@ -431,132 +391,4 @@ fn entries_of_a_cache_and_files() {
     site.files.borrow_mut().insert("/notice".into(), [TIME * 1_000_000, 2, 3]);
     site.answer(&record, "d");
     assert_eq!(site.watch.size().0, 0, "the file was written just now");
-}
-
-#[test]
-fn without_a_schema_any_write_touches_any_page() {
-    let mut site = Site::default();
-    site.answer(&beer("i1"), "Pils");
-    site.answer(&beer("i1"), "Pils");
-    assert_eq!(site.counts(), (1, 0, 2));
-    site.write(&update("i2"));
-    assert_eq!(site.watch.size().0, 0);
-    site.learn_schema(SCHEMA);
-    site.answer(&beer("i1"), "Pils");
-    site.write(&fields(&["S", "", "CREATE TABLE more (id INTEGER)", "0"]));
-    assert_eq!(site.watch.size().0, 0, "the schema is another one");
-}
-
-/// With a trigger, by which a change of tags changes beers.
-fn with_a_trigger() -> Vec<u8> {
-    let sql = "CREATE TRIGGER renamed AFTER UPDATE ON tags BEGIN UPDATE beers SET name = 'x'; END";
-    [SCHEMA, &fields(&["R", "tags", sql])].concat()
-}
-
-const ADD_TRIGGER: [&str; 4] = ["S", "", "CREATE TRIGGER renamed AFTER UPDATE ON tags BEGIN SELECT 1; END", "0"];
-
-/// Whether the page of a beer is there yet after a tag was changed.
-fn outlasts_a_tag(site: &mut Site) -> bool {
-    site.answer(&beer("i1"), "Pils");
-    assert_eq!(site.watch.size().0, 1);
-    site.write(&fields(&["S", "", "UPDATE tags SET id = ? WHERE id = ?", "2", "i3", "i2"]));
-    site.watch.size().0 == 1
-}
-
-#[test]
-fn a_schema_from_before_a_change_is_not_believed() {
-    let mut site = Site::new();
-    assert!(outlasts_a_tag(&mut site));
-    // Another process has read it already, and what it says comes after the change.
-    site.watch.begin_schema(2, "7");
-    site.write(&fields(&ADD_TRIGGER));
-    site.watch.learn_schema(2, "7", SCHEMA).unwrap();
-    assert!(!outlasts_a_tag(&mut site), "nobody has told the schema since");
-    // It reads while a change is under way, and nothing of it is committed yet.
-    site.watch.intend(1, "b", &fields(&ADD_TRIGGER), TIME).unwrap();
-    site.watch.begin_schema(2, "8");
-    site.watch.learn_schema(2, "8", SCHEMA).unwrap();
-    site.watch.begin_schema(2, "9");
-    site.done(1, "b");
-    site.watch.learn_schema(2, "9", SCHEMA).unwrap();
-    assert!(!outlasts_a_tag(&mut site));
-    site.learn_schema(&with_a_trigger());
-    assert!(!outlasts_a_tag(&mut site), "the trigger is known");
-    // A change by a process that has ended counts as under way until it is lost.
-    site.watch.intend(3, "c", &fields(&ADD_TRIGGER), TIME).unwrap();
-    assert!(site.watch.left(3));
-    site.learn_schema(SCHEMA);
-    let moment = site.next();
-    site.watch.lost(3, moment);
-    assert!(!outlasts_a_tag(&mut site));
-    site.learn_schema(SCHEMA);
-    assert!(outlasts_a_tag(&mut site));
-}
-
-#[test]
-fn a_write_that_was_announced_before_a_change_of_the_schema_may_change_more() {
-    let mut site = Site::new();
-    // It waits for a lock of the database.
-    let rename = fields(&["S", "", "UPDATE tags SET id = ? WHERE id = ?", "2", "i3", "i2"]);
-    site.watch.intend(2, "b", &rename, TIME).unwrap();
-    site.write(&fields(&ADD_TRIGGER));
-    site.learn_schema(&with_a_trigger());
-    site.answer(&beer("i1"), "Pils");
-    assert_eq!(site.watch.size().0, 0, "the trigger is about to change it");
-    site.done(2, "b");
-    site.answer(&beer("i1"), "x");
-    assert_eq!(site.watch.size().0, 1);
-}
-
-#[test]
-fn all_of_it_has_bounds() {
-    let mut site = Site::new();
-    let body = "x".repeat(MAX_BODY);
-    for nth in 0..100u64 {
-        let (url, route) = (format!("http://shop.test/{nth}"), format!("GET /{nth}"));
-        let record = fields(&["M", "", "Time.now"]);
-        let (now, began, ended, content_type) = (TIME, site.moment, site.next(), b"content-type: text/html\n");
-        let answer = Answer {
-            url: &url,
-            route: &route,
-            began,
-            ended,
-            now,
-            record: Some(&[]),
-            refused: None,
-            cookies: &[],
-            head: content_type,
-            etag: None,
-            vary: &[],
-            visitor: 1,
-            nonce: None,
-            body: body.as_bytes(),
-        };
-        site.watch.answered(&answer, &Visitor(&site.cookies, &site.files));
-        for more in 0..10 {
-            let route = format!("GET /{nth}/{more}");
-            site.watch.answered(
-                &Answer { route: &route, record: Some(&record), ..answer },
-                &Visitor(&site.cookies, &site.files),
-            );
-        }
-    }
-    let (pages, bytes) = site.watch.size();
-    assert!(pages < 40 && bytes <= 32 << 20, "{pages} {bytes}");
-    assert!(site.watch.routes().count() <= 301);
-    assert!(site.watch.seen("http://shop.test/0").0.is_empty() && site.watch.seen("http://shop.test/99").0.len() == 1);
-}
-
-#[test]
-fn a_page_that_was_made_of_too_many_files_is_not_kept() {
-    let file = |nth: usize| fields(&["F", "app/models/part.rb:3", &format!("parts/{nth}")]);
-    let record = |count| (0..count).flat_map(file).collect::<Vec<u8>>();
-    let mut site = Site::new();
-    site.files.borrow_mut().extend((0..64).map(|nth| (format!("parts/{nth}"), [1, 2, 3])));
-    site.answer(&record(64), "Pils");
-    site.answer(&record(64), "Pils");
-    assert_eq!(site.counts(), (1, 0, 2));
-    let mut site = Site::new();
-    site.answer(&record(65), "Pils");
-    assert_eq!(site.refusal(), ("reads more than 64 files".into(), "app/models/part.rb:3".into()));
 }
