@@ -21,7 +21,7 @@ pub use self::{
     advice::{advice, AdviceView, SiteAdvice},
     page::{dashboard, door},
     post_mortem::{failed, incident},
-    view::{CacheState, ClusterState, CrawlerState, Front, Live, SiteState, Trouble, View, Worker},
+    view::{CacheState, ClusterState, Front, Live, SiteState, Trouble, View, Worker},
 };
 
 /// The pages' style, their one script, and what a browser shows on its tab.

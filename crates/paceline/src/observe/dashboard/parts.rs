@@ -7,7 +7,7 @@ use super::{
     advice,
     history::Span,
     html::{table, visible},
-    view::{CrawlerState, Live, Trouble, View, Worker},
+    view::{Live, Trouble, View, Worker},
 };
 
 /// Rows of a table.
@@ -49,7 +49,7 @@ impl View<'_> {
                     span { (visible(&facts.collect::<Vec<_>>().join(" · "))) }
                     @if !matches!(site.standing, "files" | "upstream") { " " a href=(advice::address(&site.name)) { "Advice" } }
                 }
-                @if let Some(crawlers) = &site.crawlers { p.site { span { (crawlers_in_words(crawlers)) } } }
+                @for note in &site.notes { p.site { span { (note) } } }
                 @if let Some(failure) = &site.failure {
                     p.alarm {
                         @if site.standing == "ready" { "The last restart failed; the previous generation still serves. " }
@@ -193,21 +193,6 @@ impl View<'_> {
             html! { @for (word, meaning, count) in self.cache.reasons.iter().take(8) { (row(word, meaning, *count)) } };
         table(&["why", "", "#requests", ""], &rows)
     }
-}
-
-fn crawlers_in_words(crawlers: &CrawlerState) -> String {
-    let share = crawlers.requests as f64 / crawlers.of.max(1) as f64 * 100.0;
-    let mut words = format!("Crawlers: {share:.1} % of requests");
-    for (count, what) in [
-        (crawlers.waiting as u64, "waiting"),
-        (crawlers.stale, "answered with a stale page"),
-        (crawlers.refused, "refused"),
-    ] {
-        if count > 0 {
-            words.push_str(&format!(" · {} {what}", grouped(count)));
-        }
-    }
-    words
 }
 
 /// A state's word in its colour.

@@ -33,7 +33,7 @@ fn view<'a>(history: &'a History, memories: &'a Memories, site: Option<&'a str>)
         versions: EVIL.into(),
         generation: 2,
         boots: true,
-        crawlers: Some(CrawlerState { requests: 300, of: 1200, stale: 7, refused: 0, waiting: 2 }),
+        notes: vec!["Crawlers: 25.0 % of requests · 2 waiting · 7 answered with a stale page".into()],
     };
     View {
         now: 1120.0,

@@ -58,19 +58,8 @@ pub struct SiteState {
     pub generation: u64,
     /// A generation boots beside it.
     pub boots: bool,
-    /// None: they do not come last.
-    pub crawlers: Option<CrawlerState>,
-}
-
-/// What crawlers got of a site since the server began.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CrawlerState {
-    pub requests: u64,
-    /// Of so many requests in all.
-    pub of: u64,
-    pub stale: u64,
-    pub refused: u64,
-    pub waiting: usize,
+    /// What parts of the server say of it, a line each.
+    pub notes: Vec<String>,
 }
 
 /// The front itself.

@@ -1,6 +1,7 @@
 //! Looks at the sites once a second, and at the memory of their processes every ten, so that there is something to show
 //! to whoever opens the dashboard. What it looks at are counts; it never touches a request.
 
+mod crawlers;
 mod shown;
 mod status;
 
@@ -38,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const WATCHERS: usize = 16;
 /// Sites that have a history of their own.
 const SITES: usize = 64;
+
+/// What parts of the server say of a site on the dashboard, a line each.
+const PANELS: &[fn(&Site) -> Option<String>] = &[crawlers::panel];
 
 /// What was seen.
 pub struct Samples {

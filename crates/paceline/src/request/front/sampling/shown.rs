@@ -5,18 +5,17 @@ use std::{collections::HashMap, sync::Arc};
 
 use cache::status::{Forward, Reason};
 
-use super::Samples;
+use super::{Samples, PANELS};
 use crate::{
     apps::overview::{GenerationView, Overview, Role, WorkerView},
     cluster::Cluster,
     observe::{
         dashboard::{
             history::{Memories, Span},
-            CacheState, ClusterState, CrawlerState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
+            CacheState, ClusterState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
         },
         in_flight::EXCHANGES,
         incidents::{Failed, Incident},
-        metrics::CrawlerOutcome,
     },
     request::{front::Front, route::Site},
     support::clock,
@@ -82,7 +81,7 @@ fn site_state(site: &Site, overview: Option<&Overview>, is_kept: impl Fn(&str) -
         versions: current.map(|current| current.versions.clone()).unwrap_or_default(),
         generation: current.map_or(0, |current| current.number),
         boots: overview.is_some_and(|overview| overview.generations.iter().any(|one| one.role == Role::Next)),
-        crawlers: site.crawlers.is_some().then(|| crawler_state(site)),
+        notes: PANELS.iter().filter_map(|panel| panel(site)).collect(),
     }
 }
 
@@ -95,17 +94,6 @@ fn cluster_state(cluster: &Cluster) -> ClusterState {
         trouble,
         own_id: cluster.own_id().into(),
         members,
-    }
-}
-
-fn crawler_state(site: &Site) -> CrawlerState {
-    let counts = site.metrics.snapshot();
-    CrawlerState {
-        requests: counts.crawlers(),
-        of: counts.requests(),
-        stale: counts.of_crawlers(CrawlerOutcome::Stale),
-        refused: counts.of_crawlers(CrawlerOutcome::Refused),
-        waiting: site.app.as_ref().map_or(0, |app| app.queue.crawlers().0),
     }
 }
 
