@@ -17,33 +17,38 @@ pub struct Part {
 
 #[rustfmt::skip]
 pub const PARTS: &[Part] = &[
+    Part { name: "ESI", words: &["esi"], most: 5, home: &["esi/", "paceline/src/request/fragments", "paceline/src/config/parts/esi"] },
     Part { name: "live reload", words: &["live_reload"], most: 8, home: &[
         "paceline/src/content/live_reload", "paceline/src/server/live_reload", "paceline/src/config/parts/live_reload",
     ] },
-    Part { name: "scheduled pages", words: &["scheduled", "scheduling"], most: 99, home: &[
+    Part { name: "scheduled pages", words: &["scheduled", "scheduling"], most: 8, home: &[
         "scheduled/", "paceline/src/caching/scheduled", "paceline/src/config/parts/scheduled", "paceline/src/request/preview",
         "paceline/src/server/scheduling", "paceline/src/server/control/parts/scheduled", "paceline/src/cli/asking/schedule",
     ] },
     // The doctor and the automatic page cache know calls that an application makes by itself.
-    Part { name: "outbound calls", words: &["egress", "outbound"], most: 99, home: &[
+    Part { name: "outbound calls", words: &["egress", "outbound"], most: 8, home: &[
         "egress/", "auto-cache/", "doctor/", "paceline/src/doctor/", "paceline/src/server/outbound", "paceline/src/config/parts/outbound",
         "paceline/src/server/control/parts/outbound", "paceline/src/exchange/outbound",
     ] },
-    Part { name: "single sign-on", words: &["sign_on", "sign_in", "sso", "openid"], most: 99, home: &[
+    Part { name: "single sign-on", words: &["sign_on", "sign_in", "sso", "openid"], most: 8, home: &[
         "sign-in/", "openid/", "directory/", "negotiate/", "http-guard/src/identity_fields", "paceline/src/config/parts/sign_on", "paceline/src/request/auth",
         "paceline/src/request/access_rules", "paceline/src/exchange/identity", "paceline/src/request/pipeline/gate", "paceline/src/request/pages/signed_out", "paceline/src/server/sign_on", "paceline/src/server/sso_check",
         "paceline/src/cli/sso",
     ] },
-    Part { name: "automatic page cache", words: &["auto_cache"], most: 99, home: &[
+    Part { name: "automatic page cache", words: &["auto_cache"], most: 9, home: &[
         "auto-cache/", "paceline/src/caching/auto", "paceline/src/config/parts/auto_cache", "paceline/src/cli/asking/auto_cache",
         "paceline/src/server/control/parts/auto_cache", "paceline/src/server/journals",
     ] },
-    Part { name: "crawlers", words: &["crawler", "crawlers"], most: 99, home: &[
-        "paceline/src/exchange/crawlers", "paceline/src/config/parts/crawlers", "paceline/src/server/control/parts/crawlers",
+    Part { name: "crawlers", words: &["crawler", "crawlers"], most: 28, home: &[
+        "paceline/src/exchange/crawlers", "paceline/src/config/parts/crawlers", "paceline/src/request/front/sampling/crawlers",
+        "paceline/src/server/control/parts/crawlers",
     ] },
-    Part { name: "cluster", words: &["cluster"], most: 99, home: &[
+    Part { name: "cluster", words: &["cluster"], most: 45, home: &[
         "cluster/", "paceline/src/cluster", "paceline/src/config/parts/cluster", "paceline/src/server/cluster", "paceline/src/server/control/parts/cluster",
         "paceline/src/cli/asking/cluster",
+    ] },
+    Part { name: "doctor", words: &["doctor", "shadow"], most: 25, home: &[
+        "doctor/", "paceline/src/doctor", "paceline/src/origins/shadow", "paceline/src/cli/doctor", "paceline/src/server/control/parts/doctor",
     ] },
 ];
 
