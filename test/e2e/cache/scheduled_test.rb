@@ -50,7 +50,7 @@ class CacheScheduledTest < Minitest::Test
       when "/user" then return [200, head, ["\#{Time.now < SALE ? "before" : "after"} \#{env["HTTP_X_FORWARDED_USER"] || "nobody"}"]]
       when "/failing"
         raise "the database is away" if File.exist?(File.join(__dir__, "away"))
-      when "/telling" then raise "no such customer: 4711"
+      when "/telling" then raise "no such customer: Lovelace"
       when "/coded" then return [200, head, ["\#{SAID} \#{now < SALE ? "before" : "after"}"]]
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
@@ -414,8 +414,8 @@ class CacheScheduledTest < Minitest::Test
     assert_equal 0, status, link
     answer = get(link.strip)
     assert_equal "409", answer.code
-    refute_match(/4711|RuntimeError|config\.ru/, answer.body)
-    @server.wait_for(/preview: .*no such customer: 4711/)
+    refute_match(/Lovelace|RuntimeError|config\.ru/, answer.body)
+    @server.wait_for(/preview: .*no such customer: Lovelace/)
   end
 
   def test_a_preview_and_a_link_to_it
