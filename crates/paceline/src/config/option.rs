@@ -66,22 +66,8 @@ impl Opt {
     ) -> Opt {
         let preset = Preset::Unset("none");
         let (env, aliases): (&[&str], &[&str]) = (&[], &[]);
-        let (common, is_roots_own) = (false, false);
-        Opt {
-            key,
-            kind,
-            scope,
-            group,
-            preset,
-            env,
-            short: None,
-            long: "",
-            aliases,
-            common,
-            doc,
-            risk: "",
-            is_roots_own,
-        }
+        let (short, long, risk, common, is_roots_own) = (None, "", "", false, false);
+        Opt { key, kind, scope, group, preset, env, short, long, aliases, common, doc, risk, is_roots_own }
     }
     pub(super) const fn fixed(mut self, text: &'static str) -> Opt {
         self.preset = Preset::Fixed(text);
