@@ -128,6 +128,36 @@ pub enum Unknown {
     Elsewhere(usize),
 }
 
+/// A rule of the front that is broken, so that the model of pages with random texts has something to find.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// A text may stand anywhere in the page.
+    AnyPlaceIsAName,
+    /// A page is shown before a second answer was equal.
+    PageIsNotConfirmed,
+}
+
+#[cfg(test)]
+thread_local! {
+    pub static BROKEN: std::cell::Cell<Option<Broken>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether the model has broken this rule.
+#[cfg(test)]
+macro_rules! is_broken {
+    ($rule:ident) => {
+        $crate::random_text::BROKEN.get() == Some($crate::random_text::Broken::$rule)
+    };
+}
+#[cfg(not(test))]
+macro_rules! is_broken {
+    ($rule:ident) => {
+        false
+    };
+}
+pub(crate) use is_broken;
+
 /// All places of these texts in a page of HTML, in their order.
 pub fn places(body: &[u8], texts: &[RandomText]) -> Result<Vec<(Range<usize>, Place)>, Unknown> {
     let found = occurrences(body, texts);
@@ -137,7 +167,7 @@ pub fn places(body: &[u8], texts: &[RandomText]) -> Result<Vec<(Range<usize>, Pl
     let mut end = 0;
     for (range, nth) in found {
         while names.next_if(|name| name.end < range.end).is_some() {}
-        let is_name = names.peek().is_some_and(|name| name.start <= range.start);
+        let is_name = names.peek().is_some_and(|name| name.start <= range.start) || is_broken!(AnyPlaceIsAName);
         if !is_name || range.start < end || !is_whole(body, &range) {
             return Err(Unknown::Elsewhere(nth));
         }

@@ -5,6 +5,7 @@ use std::{cell::RefCell, collections::HashMap};
 use base64::{engine::general_purpose::STANDARD, Engine};
 
 mod bounds;
+mod names_model;
 mod random_texts;
 mod schemas;
 mod shown;
