@@ -117,6 +117,10 @@ thread_local! {
 }
 
 pub fn each_field(headers: &HeaderMap, address: Option<IpAddr>, see: &mut dyn FnMut(Field)) {
+    #[cfg(test)]
+    if IS_BLIND.get() {
+        return;
+    }
     let mut tell =
         |kind, source, name: &[u8], value: &[u8], alike: &[u8]| see(Field { kind, source, name, value, alike });
     for (name, value) in headers {
