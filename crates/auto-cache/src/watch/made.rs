@@ -176,17 +176,43 @@ impl Made {
                     self.forms.push((path.clone(), method.clone()));
                 }
             }
-            What::Secret(secret) => {
-                let decoded = STANDARD.decode(secret).ok().and_then(|bytes| bytes.try_into().ok());
-                self.secret = Some(decoded.ok_or_else(|| Refusal::new("the session's CSRF secret has another form"))?);
-            }
-            What::SessionCookie { name, keeps } => match &self.session {
-                Some(known) if *known != (name.clone(), *keeps) => return Err(Refusal::at("reads two sessions", at)),
-                _ => self.session = Some((name.clone(), *keeps)),
-            },
+            What::Secret(secret) => self.add_secret(secret)?,
+            What::SessionCookie { name, keeps } => self.add_session(name, *keeps, at)?,
             What::Untracked(why) => return Err(Refusal::at(why.clone(), at)),
         }
         Ok(())
+    }
+
+    /// Of its session alone, whatever else keeps the page out. None: the application may have changed the session.
+    pub fn of_session(record: &[u8]) -> Option<Made> {
+        let mut made = Made::default();
+        for entry in wire::record(record).ok()? {
+            match &entry.what {
+                // It may be that the session is written.
+                What::Untracked(_) => return None,
+                What::Value { name, digest } if name.source == Source::Session => made.value(name, digest, "").ok()?,
+                What::Secret(secret) => made.add_secret(secret).ok()?,
+                What::SessionCookie { name, keeps } => made.add_session(name, *keeps, "").ok()?,
+                _ => {}
+            }
+        }
+        made.session.is_some().then_some(made)
+    }
+
+    fn add_secret(&mut self, secret: &str) -> Result<(), Refusal> {
+        let decoded = STANDARD.decode(secret).ok().and_then(|bytes| bytes.try_into().ok());
+        self.secret = Some(decoded.ok_or_else(|| Refusal::new("the session's CSRF secret has another form"))?);
+        Ok(())
+    }
+
+    fn add_session(&mut self, cookie: &str, keeps: Keeps, at: &str) -> Result<(), Refusal> {
+        match &self.session {
+            Some((known, kept)) if known != cookie || *kept != keeps => Err(Refusal::at("reads two sessions", at)),
+            _ => {
+                self.session = Some((cookie.to_owned(), keeps));
+                Ok(())
+            }
+        }
     }
 
     fn value(&mut self, name: &Name, digest: &str, at: &str) -> Result<(), Refusal> {

@@ -33,7 +33,7 @@ pub use self::{
     pages::{FileMark, Page, PageSummary, Room, Written},
     routes::{Difference, Route, Varies},
     serving::{Hit, OtherAnswer, PageRequest},
-    sessions::SetCookie,
+    sessions::{SetCookie, UnchangedSession},
     unnamed::{Field, Kind},
 };
 use self::{
@@ -317,6 +317,9 @@ impl Watch {
     /// The application has answered. Some: its route has just been turned off.
     pub fn answered(&mut self, answer: &Answer, around: &impl Around) -> Option<Alarm> {
         let counted = self.understand(answer).and_then(|made| Ok(Cut::of(answer, made)?));
+        if let (Err(_), Some(session)) = (&counted, answer.record.and_then(UnchangedSession::of)) {
+            self.learn_session(&session, answer.cookies, answer.now, around);
+        }
         self.compare(answer, around, counted)
     }
 
@@ -336,14 +339,10 @@ impl Watch {
         };
         let made = &cut.made;
         route.saw(&cut, |name| made.held(name, |name| around.held(name)));
-        self.sessions.learn(made, |name| around.held(&cookie(name)), answer.cookies, answer.now);
-        for set in answer.cookies {
-            if let Held::Present(old) = around.held(&cookie(set.name)) {
-                self.unnamed.was_renewed(set.name, &old, set.value);
-            }
-        }
+        self.follow_session(made, answer.cookies, answer.now, around);
         match outcome {
             Outcome::Equal => {
+                let route = self.routes.of(answer.route);
                 route.hits += 1;
                 if route.life.was_equal(answer.visitor) && is_own {
                     self.newly_proven.push(answer.route.to_owned());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use ring::digest::{digest, SHA256};
 
-use super::made::Made;
+use super::{cookie, made::Made, Around, Watch};
 use crate::{holes::Secret, keys::Held, wire::Keeps};
 
 /// Sessions of each of two halves: when one is full, the older one is forgotten.
@@ -134,6 +134,33 @@ impl Sessions {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(hash, session);
+    }
+}
+
+/// What the record of an answer says of its request's session, which the application has not changed but for its CSRF token.
+pub struct UnchangedSession(Made);
+
+impl UnchangedSession {
+    /// Whatever else the request did. It looks through all of the record: no lock need be held. None: nobody knows what the application has made of the session.
+    pub fn of(record: &[u8]) -> Option<UnchangedSession> {
+        Made::of_session(record).map(UnchangedSession)
+    }
+}
+
+impl Watch {
+    /// An answer of which no page is kept sets these cookies. Most frameworks give a session another cookie with each answer that has read it.
+    pub fn learn_session(&mut self, session: &UnchangedSession, cookies: &[SetCookie], now: u64, around: &impl Around) {
+        self.follow_session(&session.0, cookies, now, around);
+    }
+
+    pub(super) fn follow_session(&mut self, made: &Made, cookies: &[SetCookie], now: u64, around: &impl Around) {
+        self.sessions.learn(made, |name| around.held(&cookie(name)), cookies, now);
+        // One that is taken away is nobody's any more.
+        for set in cookies.iter().filter(|set| made.is_of_session(set.name) && !set.value.is_empty()) {
+            if let Held::Present(old) = around.held(&cookie(set.name)) {
+                self.unnamed.was_renewed(set.name, &old, set.value);
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use base64::{engine::general_purpose::STANDARD, Engine};
 mod bounds;
 mod names_model;
 mod random_texts;
+mod renewed_sessions;
 mod schemas;
 mod shown;
 mod unnamed_fields;

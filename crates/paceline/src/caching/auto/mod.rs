@@ -36,7 +36,7 @@ use std::{
 
 pub use ::auto_cache::watch::{Mode, Policy};
 use ::auto_cache::{
-    watch::{Alarm, Answer, Cut, OtherAnswer, PageRequest, SetCookie, Watch},
+    watch::{Alarm, Answer, Cut, OtherAnswer, PageRequest, SetCookie, UnchangedSession, Watch},
     wire,
 };
 use parking_lot::{Mutex, RwLock};
@@ -212,7 +212,8 @@ impl AutoCache {
 
     /// Looks at what the answer, and pages in its place, were made of.
     async fn look_at_files(self: &Arc<AutoCache>, observed: &Observed) {
-        let mut files = observed.record.lock().as_deref().map_or_else(Vec::new, wire::files);
+        let record = observed.record.lock().clone().filter(|_| observed.status.is_none());
+        let mut files = record.as_deref().map_or_else(Vec::new, wire::files);
         files.extend(self.with(|watch| watch.files_of(&observed.url)));
         files.sort_unstable();
         files.dedup();
@@ -249,24 +250,33 @@ impl AutoCache {
         self.look_at_databases();
         let files = AskedFiles::new(&self.marks);
         let view = observed.asked.view(&files);
-        if let Some(status) = observed.status {
-            let answer = OtherAnswer { url: &observed.url, began: observed.began, now: clock::unix_millis(), status };
-            return self.raise(self.change(|watch| watch.answered_otherwise(&answer, &view)));
-        }
-        let whole = match &observed.body[..] {
-            [one] => one.clone(),
-            pieces => pieces.concat().into(),
-        };
         let record = observed.record.lock().clone();
-        if record.is_none() && self.policy.mode == Mode::Watch && self.samples.are_few() {
-            // The application did not begin it within the second.
-            return;
-        }
         let cookies: Vec<SetCookie> = observed
             .cookies
             .iter()
             .map(|cookie| SetCookie { name: &cookie.name, value: &cookie.value, until: cookie.until })
             .collect();
+        let learn_session = || {
+            if let Some(session) = record.as_deref().and_then(UnchangedSession::of) {
+                self.change(|watch| watch.learn_session(&session, &cookies, clock::unix_millis(), &view));
+            }
+        };
+        if let Some(status) = observed.status {
+            if observed.is_for_pages {
+                let now = clock::unix_millis();
+                let answer = OtherAnswer { url: &observed.url, began: observed.began, now, status };
+                self.raise(self.change(|watch| watch.answered_otherwise(&answer, &view)));
+            }
+            return learn_session();
+        }
+        let whole = match &observed.body[..] {
+            [one] => one.clone(),
+            pieces => pieces.concat().into(),
+        };
+        if record.is_none() && self.policy.mode == Mode::Watch && self.samples.are_few() {
+            // The application did not begin it within the second.
+            return;
+        }
         let answer = Answer {
             url: &observed.url,
             route: &observed.route,
@@ -285,6 +295,9 @@ impl AutoCache {
         };
         // The long part of it is done without the lock, for which hits wait.
         let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Ok(Cut::of(&answer, made)?));
+        if cut.is_err() {
+            learn_session();
+        }
         let is_refused = cut.is_err() && observed.is_for_pages;
         let (alarm, newly_proven) = self.change(|watch| {
             let alarm = watch.compare(&answer, &view, cut);

@@ -83,19 +83,25 @@ enum Part {
     Token,
     Form,
     Nonce,
+    /// Something that keeps the page out, and changes nothing of the session.
+    Moment,
+    /// Somebody signs in, by a link.
+    SignsIn,
 }
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "row", "all", "part", "count", "parts", "chain", "pair", "me", "form", "locale", "nonce", "cached", "address",
-    "tenant", "theme",
+    "tenant", "theme", "moment", "link",
 ];
+/// Of these the last ones can't be kept, and give a session another cookie. They are asked for where that matters.
+const KEPT: usize = 15;
 
 /// As the front calls the route of all pages: together they have soon proved to be right.
 pub const ROUTE: &str = "GET /pages/*";
 
 /// The routes, where each kind of page has its own.
 pub fn own_routes() -> impl Iterator<Item = String> {
-    NAMES.iter().map(|name| format!("GET /{name}/*"))
+    NAMES[..KEPT].iter().map(|name| format!("GET /{name}/*"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,11 +135,12 @@ pub enum Forgets {
     Session,
     Cookies,
     Tokens,
+    SessionWrites,
 }
 
 impl Page {
     pub fn by_chance(chance: &mut Chance) -> Page {
-        let kind = chance.below(NAMES.len());
+        let kind = chance.below(KEPT);
         let id = match NAMES[kind] {
             "all" | "parts" | "me" | "nonce" | "theme" | "address" => 1,
             "part" | "count" => chance.id(PARTS),
@@ -149,6 +156,19 @@ impl Page {
         let name = chance.pick(&["row", "me", "form", "locale", "nonce", "tenant", "theme", "address"]);
         let kind = NAMES.iter().position(|own| *own == name).unwrap();
         Page { kind, id: 1 }
+    }
+
+    /// One that gives a session another cookie, and is never kept.
+    pub fn that_renews(chance: &mut Chance) -> Page {
+        Page { kind: KEPT + chance.below(NAMES.len() - KEPT), id: 1 }
+    }
+
+    pub fn renews(self) -> bool {
+        self.kind >= KEPT
+    }
+
+    pub fn signs_in(self) -> bool {
+        NAMES[self.kind] == "link"
     }
 
     /// `own_route`: each kind has a route of its own.
@@ -187,6 +207,8 @@ impl Page {
             "cached" => vec![Part::CacheKey(id), row],
             "address" => vec![Part::Address, Part::Rows(Read::Count(1))],
             "tenant" => vec![Part::Tenant, row],
+            "moment" => vec![Part::User, Part::Moment],
+            "link" => vec![Part::User, Part::SignsIn],
             _ => vec![Part::Theme, Part::Token, Part::Rows(Read::Parts)],
         }
     }
@@ -265,6 +287,18 @@ impl Making {
             Part::Nonce => {
                 self.record.extend(fields(&["M", "config/initializers/content_security_policy.rb:7", "SecureRandom"]));
                 format!("\"{NONCE}\"")
+            }
+            Part::Moment => {
+                self.record.extend(fields(&["M", "app/views/pages/moment.rb:7", "Time.now"]));
+                String::new()
+            }
+            Part::SignsIn => {
+                if self.forgets != Forgets::SessionWrites {
+                    self.record.extend(fields(&["U", "", "writes the session"]));
+                }
+                // Otherwise it could be kept.
+                self.record.extend(fields(&["M", "app/controllers/links.rb:7", "Time.now"]));
+                String::new()
             }
         };
         self.text.push_str(&shown);

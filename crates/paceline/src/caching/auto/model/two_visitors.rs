@@ -56,7 +56,10 @@ async fn interleave(world: &mut World) {
     if world.chance.one_in(8) {
         world.auto.purge();
     }
-    let pages: Vec<Page> = (0..PAGES).map(|_| Page::of_visitors(&mut world.chance)).collect();
+    let mut pages: Vec<Page> = (0..PAGES).map(|_| Page::of_visitors(&mut world.chance)).collect();
+    if world.has_renewals {
+        pages.push(Page::that_renews(&mut world.chance));
+    }
     let mut programs = [(); 2].map(|()| program(&mut world.chance, &pages));
     let mut steps = 0;
     while !(programs.iter().all(Vec::is_empty) && world.is_idle()) {
@@ -83,9 +86,10 @@ async fn interleave(world: &mut World) {
     world.pass(AFTERMATH).await;
 }
 
-fn run(seed: u64, traced: bool) -> (Counts, Result<(), Failure>) {
+fn run(seed: u64, renews: bool, traced: bool) -> (Counts, Result<(), Failure>) {
     runtime().block_on(async {
         let mut world = World::new(seed, None, traced);
+        world.has_renewals = renews;
         world.boot().await;
         for _ in 0..OF_A_WORLD {
             interleave(&mut world).await;
@@ -119,8 +123,9 @@ fn crossing(seed: u64, broken: Broken, begins: bool, blind: bool) -> (Counts, Op
     let _blind = blind.then(Blind::begin);
     runtime().block_on(async {
         let mut world = World::new(seed, None, false);
+        world.has_renewals = broken == Broken::SessionWritesAreNotRecorded;
         // What is proved of one kind of page says nothing of another.
-        world.has_own_routes = !blind;
+        world.has_own_routes = !blind && !world.has_renewals;
         world.boot().await;
         for _ in 0..OF_A_WORLD {
             if begins || world.counts.hits > 0 {
@@ -139,21 +144,40 @@ fn crossing(seed: u64, broken: Broken, begins: bool, blind: bool) -> (Counts, Op
     })
 }
 
-#[test]
-fn no_page_crosses_in_10_000_interleavings() {
+fn run_all(interleavings: usize, renews: bool) -> Counts {
     let mut all = Counts::default();
-    for seed in 1..=(INTERLEAVINGS / OF_A_WORLD) as u64 {
-        let (counts, outcome) = run(seed, false);
+    for seed in 1..=(interleavings / OF_A_WORLD) as u64 {
+        let (counts, outcome) = run(seed, renews, false);
         if let Err(failure) = outcome {
-            let before = run(seed, true).1.err().map(|again| again.before.join("\n"));
+            let before = run(seed, renews, true).1.err().map(|again| again.before.join("\n"));
             panic!("{}\n\nin world {seed}. Before it:\n{}", failure.what, before.unwrap_or_default());
         }
         all.add(&counts);
     }
     println!("{all:?}");
+    all
+}
+
+#[test]
+fn no_page_crosses_in_10_000_interleavings() {
+    let all = run_all(INTERLEAVINGS, false);
     // Otherwise it would prove nothing.
     let has_met = all.hits > 1000 && all.private_hits > 1000 && all.commits > 1000;
     assert!(has_met, "{all:?}");
+}
+
+#[test]
+fn no_page_crosses_where_sessions_get_other_cookies_with_pages_that_are_not_kept() {
+    let all = run_all(INTERLEAVINGS / 2, true);
+    // Otherwise it would prove nothing.
+    assert!(all.private_hits > 500 && all.renewed > 500, "{all:?}");
+}
+
+#[test]
+fn a_session_that_is_written_and_nobody_tells_it_is_found() {
+    let broken = Broken::SessionWritesAreNotRecorded;
+    let found = (1..=SHORT_WORLDS).find_map(|seed| crossing(seed, broken, false, false).1);
+    println!("{broken:?} is found: {}", found.expect("it is not found"));
 }
 
 #[test]

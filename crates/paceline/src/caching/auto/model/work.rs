@@ -10,7 +10,7 @@ use http::Response;
 use super::{
     announcing::Progress,
     chance::Chance,
-    database::{fields, Changes, Executed, Owner, Statement},
+    database::{fields, Changes, Executed, Owner, Statement, USERS},
     pages::{self, Forgets, Keeps, Making, Session, Sight, COOKIE},
     process::{Action, Announcing, Call, Calling, Effect, Process, Serving, Task, Writing, JOINER, THREADS},
     world::{Broken, Event, World},
@@ -378,12 +378,20 @@ impl World {
         if page.varies_by_tenant() {
             response = response.header("vary", "X-Tenant");
         }
-        let sets = page.reads_session() && (is_new || session != Session::default() && self.chance.one_in(3));
+        if page.signs_in() {
+            session = Session { user: Some(self.chance.id(USERS)), ..Session::default() };
+        }
+        let has_read = page.reads_session() && session != Session::default();
+        let sets = is_new || has_read && (page.renews() || self.chance.one_in(3));
         let cookie = if sets { self.keep_session(asked.cookie.clone(), session) } else { None };
         if let Some(cookie) = &cookie {
             let more = if self.keeps == Keeps::Expires { "; max-age=3600" } else { "" };
             response = response.header("set-cookie", format!("{COOKIE}={cookie}; path=/; httponly{more}"));
             self.visitors[asked.visitor].cookie = Some(cookie.clone());
+            self.counts.renewed += u64::from(page.renews());
+        }
+        if page.renews() && self.chance.one_in(2) {
+            response = response.status(302);
         }
         if let Some(slot) = asked.exchange.worker.record.as_ref().filter(|_| serving.is_recorded) {
             *slot.lock() = Some(Bytes::from(making.record));

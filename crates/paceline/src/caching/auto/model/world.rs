@@ -54,6 +54,8 @@ pub enum Broken {
     CookieIsNotRecorded,
     /// It does not tell that there are tokens in a page.
     TokensAreNotRecorded,
+    /// It does not tell that the session is written.
+    SessionWritesAreNotRecorded,
     /// A process reads the schema before the front knows that it does.
     SchemaIsReadBefore,
 }
@@ -64,6 +66,7 @@ impl Broken {
             Broken::SessionIsNotRecorded => Forgets::Session,
             Broken::CookieIsNotRecorded => Forgets::Cookies,
             Broken::TokensAreNotRecorded => Forgets::Tokens,
+            Broken::SessionWritesAreNotRecorded => Forgets::SessionWrites,
             _ => Forgets::Nothing,
         }
     }
@@ -98,6 +101,8 @@ pub struct Counts {
     pub late: u64,
     pub given_up: u64,
     pub restarts: u64,
+    /// Sessions that got another cookie with a page that can't be kept.
+    pub renewed: u64,
 }
 
 impl Counts {
@@ -115,6 +120,7 @@ impl Counts {
             (&mut self.late, other.late),
             (&mut self.given_up, other.given_up),
             (&mut self.restarts, other.restarts),
+            (&mut self.renewed, other.renewed),
         ];
         pairs.into_iter().for_each(|(own, other)| *own += other);
     }
@@ -134,6 +140,8 @@ pub struct World {
     pub broken: Option<Broken>,
     /// Each kind of page has a route of its own.
     pub has_own_routes: bool,
+    /// Some pages can't be kept, and give sessions other cookies.
+    pub has_renewals: bool,
     pub auto: Arc<AutoCache>,
     pub answers: Answers,
     /// What the front has told people.
@@ -195,6 +203,7 @@ impl World {
             counts: Counts::default(),
             broken,
             has_own_routes: false,
+            has_renewals: false,
             reporter: Reporter::new(auto.clone()),
             auto,
             answers,
