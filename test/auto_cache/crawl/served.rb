@@ -16,10 +16,14 @@ module Crawl
     # Seconds until an application has started, on a busy machine.
     PATIENCE = 900
 
-    # Comparisons before a route is shown, and some more.
-    PROVEN = 330
-    # Requests of each of two people after which a route whose pages can't be kept is given up.
+    # Requests of each of two people between looks at how far the routes have come, and after which none is waited for any more. A route needs 300 comparisons; where the
+    # application writes now and then, as Redmine does each minute, some of them are lost.
+    LOOKED = 25
+    TRIED_AT_MOST = 400
+    # After so many a route whose pages can't be kept is given up.
     TRIED = 3
+    # Stages that nobody need wait for.
+    DECIDED = %w[serving off].freeze
 
     attr_reader :url
 
@@ -54,9 +58,14 @@ module Crawl
       TRIED.times { read(people, pages) }
       kept = routes.select { |name, route| route["hits"] > before.dig(name, "hits").to_i }
       pages = pages.select { |path| kept.key?(Served.route(path)) }
-      # Several pages may be of one route.
-      share = pages.map { |path| Served.route(path) }.tally
-      ((PROVEN / 2) - TRIED).times { |nth| read(people, pages.reject { |path| nth * share[Served.route(path)] > PROVEN / 2 }) }
+      waiting = pages
+      TRIED.step(TRIED_AT_MOST, LOOKED) do
+        now = routes
+        waiting = waiting.reject { |path| DECIDED.include?(now[Served.route(path)]["stage"]) }
+        break if waiting.empty?
+
+        LOOKED.times { read(people, waiting) }
+      end
       pages
     end
 
