@@ -85,6 +85,24 @@ class ShadowEvidencePartsTest < Paceline::Test
     end
   end
 
+  # What is said of a page's parts is held against what the page takes, and that is without it.
+  def test_waiting_for_a_processor_takes_no_time
+    waited, now = 0, 0.0
+    schedule = Object.new
+    schedule.define_singleton_method(:pread) { |*| "7000 #{waited} 3\n" }
+    File.stub(:open, schedule) { Thread.new { Evidence::Clock.follow_thread }.join }
+    Process.stub(:clock_gettime, ->(*) { now }) do
+      began = Evidence::Clock.now
+      now, waited = 5_000.0, 3_000_000
+      assert_in_delta 2_000, Evidence::Clock.now - began, 500
+      # The thread has ended.
+      schedule.define_singleton_method(:pread) { |*| raise Errno::ESRCH }
+      assert_in_delta 2_000, Evidence::Clock.now - began, 500
+    end
+  ensure
+    Evidence::Clock.follow_thread
+  end
+
   def test_places
     in_tmpdir("app/x.rb" => "def place_of_x(places) = places.here\n", "vendor/y.rb" => "def place_of_y(places) = place_of_x(places)\n") do |dir|
       load File.join(dir, "app/x.rb")

@@ -134,7 +134,7 @@ class ShadowEvidenceTest < ShopCase
       ActiveRecord::Base.prepend(Module.new { def serializable_hash(*) = super.tap { sleep 0.001 } })
       found = evidence("/listed")
       # As if it had a processor in a tenth of the time.
-      Paceline::Server::Shadow::Cost.define_singleton_method(:waiting) { Process.clock_gettime(Process::CLOCK_MONOTONIC, :float_microsecond) * 0.9 }
+      Paceline::Server::Shadow::Cost.define_singleton_method(:waited) { |_| Process.clock_gettime(Process::CLOCK_MONOTONIC, :float_microsecond) * 0.9 }
       [found[:json], found[:response][1].bytesize, evidence("/listed")[:json]]
     RUBY
     assert_equal [size, "app/shop.rb:#{line_of("JSON.generate")}"], json.values_at("bytes", "at")

@@ -49,11 +49,16 @@ module Paceline
         end
         private_class_method :figures
 
-        # For a processor, since the thread began: the second figure of schedstat, in nanoseconds. 0 where the kernel does not say.
+        # For a processor, since the thread began. 0 where the kernel does not say.
         def self.waiting
-          File.read(SCHEDULED).split[1].to_i / 1000.0
+          waited(File.read(SCHEDULED))
         rescue SystemCallError
           0.0
+        end
+
+        # By the second figure of SCHEDULED, which is in nanoseconds.
+        def self.waited(text)
+          text.byteslice(text.index(" ").to_i, text.bytesize).to_i / 1000.0
         end
       end
     end

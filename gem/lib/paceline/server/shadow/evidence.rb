@@ -40,6 +40,7 @@ module Paceline
         def around(env)
           @observers = OBSERVERS.transform_values { |kind| kind == Middleware ? kind.new(@places, @app) : kind.new(@places) }
           started = []
+          Clock.follow_thread
           @observers.each_value { |observer| started << observer.tap { observer.start(env) } }
           yield
         ensure

@@ -1,10 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../cost"
 require_relative "observer"
 
-# JSON that is written by ActiveSupport or by the library json, and what records are made into for that (`as_json`). What it is read from is not counted, nor the
-# part of the time in which the request had no processor: no trial corrects what is said of JSON.
+# JSON that is written by ActiveSupport or by the library json, and what records are made into for that (`as_json`). What it is read from is not counted.
 module Paceline
   module Server
     module Shadow
@@ -15,16 +13,6 @@ module Paceline
             @bytes = 0
             @meter = Meter.new
             @tally = Tally.new
-          end
-
-          def start(env)
-            super
-            @began, @waited = monotonic, Cost.waiting
-          end
-
-          def stop(env)
-            super
-            @part = 1 - ((Cost.waiting - @waited) / (monotonic - @began)).clamp(0, 1)
           end
 
           # @api private One call may lead to others, which belong to it.
@@ -42,14 +30,10 @@ module Paceline
           end
 
           def to_h
-            { us: (@meter.us * @part).round, bytes: @bytes, at: @tally.top } if @bytes.positive?
+            { us: @meter.us.round, bytes: @bytes, at: @tally.top } if @bytes.positive?
           end
 
           private
-
-          def monotonic
-            ::Process.clock_gettime(::Process::CLOCK_MONOTONIC, :float_microsecond)
-          end
 
           def written(result)
             @bytes += result.bytesize if result.is_a?(String)
