@@ -85,6 +85,20 @@ class DoctorGeneratedTest < Minitest::Test
     assert_equal [true, true], judged(proof, [said(proof, small)]), "both are about as large"
   end
 
+  # One of them was slower in one round by chance: then nobody can tell which is larger. In all three rounds it can.
+  def test_of_two_faults_that_cannot_be_told_apart_each_may_come_first
+    proof, small, large = proof_of_two
+    rounds = ->(*saved) { saved.map { |ms| DoctorGain.new(unit: "ms", fault: ms + 2.0, clean: 2.0) } }
+    proof.rounds = { small.number => rounds[9.0, 16.0, 5.0], large.number => rounds[25.0, 15.0, 20.0] }
+    assert_equal [true, true], judged(proof, [said(proof, small), said(proof, large)])
+    assert proof.right_by_error?
+    assert_equal [true, true], judged(proof, [said(proof, large), said(proof, small)])
+    refute proof.right_by_error?
+    proof.rounds[small.number] = rounds[9.0, 14.0, 7.0]
+    assert_equal [false, false], judged(proof, [said(proof, small), said(proof, large)])
+    refute proof.right_by_error?
+  end
+
   # By one of ten pages the other one is twice as large.
   def test_every_page_pays_for_a_middleware
     proof, middleware, other = proof_of_two(&:middleware?)

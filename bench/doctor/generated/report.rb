@@ -24,8 +24,8 @@ module Bench
           #{about_run}
 
           Applications that are made from a seed: ten pages of Rails, Sinatra or Rack, and one to three faults of #{Kinds::ALL.size} kinds in them, at random places and in random forms. Right
-          first: the doctor's first advice names the largest fault, by what its cure was measured to bring (or one that brings three quarters of that); right place:
-          and its line. Twin: what is advised where the faults are cured. Gain: the part of the request, "at most" being held to its side only; of what was not advised
+          first: the doctor's first advice names the largest fault, by what its cure was measured to bring (or one that brings three quarters of that, or that was the
+          larger one in one of #{Trial::ROUNDS} rounds: which is larger nobody can tell then); right place: and its line. Twin: what is advised where the faults are cured. Gain: the part of the request, "at most" being held to its side only; of what was not advised
           there is no prediction. Harmful: to let a cache keep a page that greets its visitor, or a line that names an association that is not there. Settings of Ruby,
           threads and the allocator are not tried. One seed: `bin/bench doctor --generated --seeds N..N`.
 
@@ -36,7 +36,7 @@ module Bench
       def totals
         predictions = @results.flat_map { |proof| proof.predictions.values }
         faults = @results.select(&:judged?).flat_map { |proof| proof.ordered.map { |fault| !proof.of(fault).nil? } }
-        [["Right first", count(&:right_first?)], ["right first with its place", count(&:right_place?)], ["twins silent", count(&:twin_silent?)],
+        [["Right first", count(&:right_first?)], ["of these as large within the error", @results.count(&:right_by_error?).to_s], ["right first with its place", count(&:right_place?)], ["twins silent", count(&:twin_silent?)],
          ["predicted within 15 %", DoctorSums.count(predictions)], ["without harmful advice", count(&:harmless?)], ["faults named at all", DoctorSums.count(faults)],
          ["files unchanged", count(&:unchanged)]]
       end
@@ -79,7 +79,7 @@ module Bench
       def record(proof)
         { seed: proof.app.seed, base: proof.app.base, faults: proof.app.faults.map { |fault| { kind: fault.kind.name, form: fault.form, path: fault.path, places: proof.app.places[fault.number] } },
           right_first: proof.right_first?, right_place: proof.right_place?, twin_silent: proof.twin_silent?, unchanged: proof.unchanged, failures: proof.failures,
-          gains: proof.gains.transform_values { |gain| gain.to_h.merge(share: gain.share) }, predicted: proof.predictions.transform_keys(&:number), harmful: proof.harmful.map(&:to_s),
+          gains: proof.gains.transform_values { |gain| gain.to_h.merge(share: gain.share) }, rounds: proof.rounds.transform_values { |gains| gains.map { |gain| gain.saved.round(3) } }, predicted: proof.predictions.transform_keys(&:number), harmful: proof.harmful.map(&:to_s),
           advice: proof.of_fault&.advice&.map(&:to_h), twin: proof.of_twin&.advice&.map(&:to_h), others: proof.of_fault&.others, left_out: proof.of_fault&.left_out,
           spent: proof.of_fault&.spent, doctor_seconds: [proof.of_fault, proof.of_twin].map { |said| said&.seconds&.round(1) } }.compact
       end
