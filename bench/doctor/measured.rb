@@ -7,6 +7,7 @@ require "open3"
 require_relative "gain"
 require_relative "scene"
 require_relative "visit"
+require_relative "waiting"
 
 module Bench
   class DoctorMeasured
@@ -18,6 +19,8 @@ module Bench
     LONGEST_WARM_UP = 6
     # Memory grows until each thread has met all that a page may take: so much longer is the load then.
     MEMORY = 5
+    # Of the mean, where a worker was ready and had no processor for most of the time.
+    LEAST = 0.05
     # New workers whose first request is timed, for each variant.
     NEWBORN = 5
     # Where each variant needs cookies of its own, they are measured in turn: rounds, and seconds of each.
@@ -25,13 +28,15 @@ module Bench
 
     class Failed < StandardError; end
 
-    # STEADY and LONGEST_WARM_UP: in place of the constants.
-    def initialize(fault, scene, seconds: SECONDS, steady: STEADY, longest_warm_up: LONGEST_WARM_UP)
+    # STEADY and LONGEST_WARM_UP: in place of the constants. WAITS: whether the time counts for which a worker was ready and had no processor: on a machine with other
+    # work pages that are as slow would differ by how much of their time they compute.
+    def initialize(fault, scene, seconds: SECONDS, steady: STEADY, longest_warm_up: LONGEST_WARM_UP, waits: true)
       @fault = fault
       @scene = scene
       @seconds = seconds
       @steady = steady
       @longest_warm_up = longest_warm_up
+      @waits = waits
     end
 
     # A DoctorGain. Both folders must have been laid.
@@ -103,13 +108,15 @@ module Bench
     # Mean milliseconds of each server's requests.
     def bench(servers, *more, seconds: @seconds, path: @fault.path, clients: @fault.clients)
       command = [Servers.paceline, "bench", "-q", "--json", "-k", "-c", clients, "-t", "#{seconds}s", *more, *servers.map { |server| "http://127.0.0.1:#{server.port}#{path}" }]
+      waiting = servers.map { |server| @waits ? nil : DoctorWaiting.begin(server.workers) }
       text, complaint, = Open3.capture3(*command.map(&:to_s))
       found = JSON.parse(text)
-      (servers.size == 1 ? [found] : found.values_at("a", "b")).map do |one|
+      (servers.size == 1 ? [found] : found.values_at("a", "b")).zip(waiting).map do |one, waited|
         wrong = one.fetch("statuses").reject { |status, _| status == "200" }
         raise Failed, "#{path}: #{one["statuses"]}" if wrong.any? || one["statuses"].empty?
 
-        one.fetch("mean")
+        mean = one.fetch("mean")
+        waited ? [mean - (waited.ms / one["statuses"].values.sum), mean * LEAST].max : mean
       end
     rescue JSON::ParserError
       raise Failed, "paceline bench: #{complaint.lines.last}"

@@ -11,6 +11,16 @@ require "tmpdir"
 class DoctorBenchTest < Minitest::Test
   include Bench
 
+  # Of a thread that only looks after others it delays nobody.
+  def test_what_waits_for_a_processor_are_threads_with_something_to_do
+    before = { "a" => [5_000_000, 1_000_000], "b" => [0, 0] }
+    after = { "a" => [105_000_000, 31_000_000], "b" => [1_000_000, 70_000_000], "c" => [50_000_000, 2_000_000] }
+    assert_in_delta 32.0, DoctorWaiting.between(before, after)
+    assert_in_delta 0.0, DoctorWaiting.between(after, after)
+    assert_in_delta 0.0, DoctorWaiting.begin([]).ms
+    assert_operator DoctorWaiting.begin([Process.pid]).tap { 1000.times { "x" * 9 } }.ms, :>=, 0
+  end
+
   def test_a_gain_is_the_part_that_the_cure_takes_away
     gain = DoctorGain.new(unit: "ms", fault: 20.0, clean: 5)
     assert_equal [0.75, 15.0, true], [gain.share, gain.saved, gain.fault?]

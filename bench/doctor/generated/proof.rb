@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # What the doctor says of a generated application and of its twin, what the cures bring, and the score of that. First it is asked; then both are measured.
+require_relative "../../lib/machine"
 require_relative "../advice"
 require_relative "../gain"
 require_relative "../measured"
@@ -123,17 +124,21 @@ module Bench
       def ask(variant, changed)
         folder = @scene.folder(@app, variant)
         before = DoctorFault.checksum(folder)
-        DoctorSays.ask(folder, ["--offline", folder, "--server", "paceline", "--only", ONLY.join(","), *@app.paths.flat_map { |path| ["--path", path] }], @scene.environment, limit: LIMIT)
+        DoctorSays.ask(folder, ["--offline", folder, "--server", "paceline", "--only", ONLY.join(","), *@app.paths.flat_map { |path| ["--path", path] }], environment, limit: LIMIT)
       ensure
         changed << (DoctorFault.checksum(folder) != before)
       end
+
+      # The doctor's Ruby compiles as that of the servers does.
+      def environment = Machine::YJIT.merge(@scene.environment)
 
       # Each cure alone: another one may be on all pages, too.
       def measure(proof)
         cured, one = {}, @scene.server(@app, "fault").start
         @app.faults.each { |fault| cured[fault] = @scene.server(@app, cure(fault)).start }
         (@app.faults.one? ? 1 : ROUNDS).times do |round|
-          cured.each { |fault, server| (proof.rounds[fault.number] ||= []) << gain(fault, [one, server], round) }
+          # In the other order each time: what the machine does may grow or become less.
+          (round.even? ? cured.to_a : cured.to_a.reverse).each { |fault, server| (proof.rounds[fault.number] ||= []) << gain(fault, [one, server], round) }
         end
       ensure
         proof.gains.update(proof.rounds.reject { |_, rounds| rounds.empty? }.transform_values { |rounds| DoctorGain.mean(rounds) })
@@ -142,7 +147,7 @@ module Bench
 
       # Bytes are the same ones in each round.
       def gain(fault, servers, round)
-        measured = DoctorMeasured.new(fault, @scene, seconds: @app.faults.one? ? @seconds : ROUND_SECONDS, steady: STEADY, longest_warm_up: WARM_UP)
+        measured = DoctorMeasured.new(fault, @scene, seconds: @app.faults.one? ? @seconds : ROUND_SECONDS, steady: STEADY, longest_warm_up: WARM_UP, waits: false)
         round.zero? || fault.measure != "request" ? measured.held_and_measured(servers) : measured.of(servers)
       end
 
