@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::observation::RouteObservation;
 
 /// Fewer readings say nothing.
-const READINGS: u64 = 20;
+pub const LEAST_READINGS: u64 = 20;
 
 /// Of one request, or of several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ impl Profile {
 
     /// The part of the time that a line takes, whatever it calls.
     pub(crate) fn part_at(&self, at: &str) -> f64 {
-        if self.readings < READINGS || self.total_us <= 0.0 || at.is_empty() {
+        if self.readings < LEAST_READINGS || self.total_us <= 0.0 || at.is_empty() {
             return 0.0;
         }
         self.lines.iter().filter(|line| line.at == at).map(|line| line.us).sum::<f64>() / self.total_us
@@ -78,7 +78,7 @@ impl Profile {
 
     /// As `greatest`, all of them, those that take most first.
     pub(crate) fn ranked<S: Ord>(&self, sort: impl Fn(&ProfiledLine) -> Option<S>) -> Vec<(&ProfiledLine, S, f64)> {
-        if self.readings < READINGS || self.total_us <= 0.0 {
+        if self.readings < LEAST_READINGS || self.total_us <= 0.0 {
             return Vec::new();
         }
         let mut groups: BTreeMap<(&str, S), (f64, &ProfiledLine)> = BTreeMap::new();

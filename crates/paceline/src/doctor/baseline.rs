@@ -96,11 +96,12 @@ impl Baseline {
         recorded.sort_by(|one, other| other.cost().total_cmp(&one.cost()));
         let mut to_come = total_us(&recorded) * PASSES;
         for RecordedRoute { route, requests } in recorded {
-            let mut of_route = Vec::new();
+            let mut of_route: Vec<ObservedPair> = Vec::new();
             for RecordedRequest { request, wall_us } in requests {
                 driver.tell(|| format!("measuring {}{}", route.route, left(Duration::from_secs_f64(to_come / 1e6))));
                 to_come = (to_come - wall_us * PASSES).max(0.0);
-                let observed = controls.observe(driver, &request, &cookies);
+                let readings = of_route.iter().map(|(one, _)| one.profile.readings).sum();
+                let observed = controls.observe(driver, &request, &cookies, readings);
                 match controls.usable(driver, observed)? {
                     Ok(observed) => of_route.push(observed),
                     Err(why) => baseline.sample.dropped.push(Dropped { request: named(&request), why }),

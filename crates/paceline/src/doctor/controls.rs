@@ -16,6 +16,7 @@ use super::{
     compressing::compressible,
     driver::{Driver, RunError},
     left_out::{failed, named, refused, without_page},
+    profiling::ProfilingTime,
     replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, PROFILED, RECORDED, STRANGERS},
     samples::{RouteSamples, Samples},
     visitors::{of_another_visitor, of_stranger},
@@ -28,12 +29,8 @@ const MEASURED_TIMES: usize = 2;
 /// and with it the collections, that a worker has after a while (collections may come ten times as often then).
 const SETTLING_REQUESTS: usize = 300;
 const SETTLING: Duration = Duration::from_secs(5);
-/// A request that takes this long has its stack read, so many times if there is time for it, beside all others.
-/// Microseconds.
+/// A request that takes this long has its stack read. Microseconds.
 const PROFILED_US: f64 = 1_000.0;
-pub const READINGS: u64 = 60;
-const PROFILING_ONE: Duration = Duration::from_millis(800);
-const PROFILING: Duration = Duration::from_secs(8);
 /// Requests that break their shadow, after which the run is given up.
 const MAX_BROKEN: usize = 5;
 
@@ -69,8 +66,7 @@ pub struct Controls {
     /// Of outbound calls.
     pub recordings: Vec<Value>,
     broken: usize,
-    /// For profiles.
-    left: Duration,
+    profiling: ProfilingTime,
 }
 
 /// Why a request is not gone on with.
@@ -102,7 +98,13 @@ pub type ObservedPair = (ObservedRequest, (DecodedAnswer, DecodedAnswer));
 impl Controls {
     /// With one shadow.
     pub fn start(driver: &mut Driver) -> Result<Controls, RunError> {
-        Ok(Controls { one: driver.shadow()?, other: None, recordings: Vec::new(), broken: 0, left: PROFILING })
+        Ok(Controls {
+            one: driver.shadow()?,
+            other: None,
+            recordings: Vec::new(),
+            broken: 0,
+            profiling: ProfilingTime::default(),
+        })
     }
 
     /// Whether the first request is sent to https: an application that wants TLS says nothing else by http.
@@ -204,14 +206,15 @@ impl Controls {
         }
     }
 
-    /// Times a request, compares it with the other control, and has it observed. The pair is for the mask.
+    /// Times a request, compares it with the other control, and has it observed. The pair is for the mask. `readings`: of the stacks of others of its route.
     pub fn observe(
         &mut self,
         driver: &mut Driver,
         request: &Request,
         cookies: &[String],
+        readings: u64,
     ) -> Result<ObservedPair, Stop> {
-        let Controls { one, other: Some(other), left, .. } = self else {
+        let Controls { one, other: Some(other), profiling, .. } = self else {
             return Err(Stop::LeftOut(Why::Failed { error: "there is no second control".into() }));
         };
         driver.wait()?;
@@ -246,7 +249,9 @@ impl Controls {
         }
         let watched = checked(replay(one, request, OBSERVED), is_live)?;
         let profile = if first.wall_us >= PROFILED_US {
-            profiled(left, || Ok(checked(replay(one, request, PROFILED), is_live)?.profile))?
+            let began = Instant::now();
+            let replay = || Ok::<_, Stop>(checked(replay(one, request, PROFILED), is_live)?.profile);
+            profiling.profile(readings, || began.elapsed(), replay)?
         } else {
             Profile::default()
         };
@@ -269,17 +274,6 @@ impl Controls {
         };
         Ok((found, (DecodedAnswer::new(first), DecodedAnswer::new(second))))
     }
-}
-
-/// Replays until the stack was read often enough, or the time for it is over.
-fn profiled(left: &mut Duration, mut replay: impl FnMut() -> Result<Option<Profile>, Stop>) -> Result<Profile, Stop> {
-    let mut profile = Profile::default();
-    let began = Instant::now();
-    while profile.readings < READINGS && began.elapsed() < PROFILING_ONE.min(*left) {
-        profile.add(replay()?.unwrap_or_default());
-    }
-    *left = left.saturating_sub(began.elapsed());
-    Ok(profile)
 }
 
 fn times(result: &ReplayResult) -> [f64; 3] {

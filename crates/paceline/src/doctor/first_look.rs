@@ -16,8 +16,9 @@ use doctor::{
 use serde_json::Value;
 
 use super::{
-    controls::{Controls, RecordedRoute, READINGS},
+    controls::{Controls, RecordedRoute},
     driver::{Driver, RunError},
+    profiling::is_enough_soon,
     replaying::{MEASURED, PROFILED},
     samples::{RouteSamples, Samples},
 };
@@ -26,6 +27,8 @@ use crate::origins::shadow::{Shadow, ShadowError};
 /// For the replays of one request: code is compiled and caches are filled before its stack is read, if there is time for that.
 const WARMING: Duration = Duration::from_millis(300);
 const READING: Duration = Duration::from_millis(500);
+/// Until there is something to say at all.
+const LONGEST_READING: Duration = Duration::from_secs(3);
 /// What is shorter has no line that is worth a look. Microseconds.
 const NOTABLE_US: f64 = 1_000.0;
 /// Routes of visitors that are looked at: those that take most of the server's time.
@@ -102,7 +105,7 @@ fn looked_at(
         // The recording was its first answer, with everything that is done only once.
         wall_us = wall_us.min(read.wall_us);
         profile.add(read.profile.unwrap_or_default());
-        if profile.readings >= READINGS || began.elapsed() >= READING {
+        if is_enough_soon(profile.readings, began.elapsed(), READING, LONGEST_READING) {
             break;
         }
     }

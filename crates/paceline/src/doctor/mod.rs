@@ -27,6 +27,7 @@ mod load_trial;
 mod machine;
 mod memory_trial;
 mod preloader;
+mod profiling;
 mod progress;
 mod quiet_machine;
 mod replaying;
