@@ -80,8 +80,8 @@ fn of_site(observed: &SiteObservation) -> Value {
         "lately": of_lately(lately),
         "restarts": restarts,
     });
-    for (key, of_site) in PARTS.iter().filter_map(|part| part.status) {
-        told[key] = of_site(observed);
+    for field in PARTS.iter().filter_map(|part| part.status) {
+        told[field.key] = (field.value)(observed);
     }
     told
 }

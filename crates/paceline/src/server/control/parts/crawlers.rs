@@ -2,13 +2,14 @@
 
 use serde_json::{json, Map, Value};
 
-use super::{answer::quantiles, ControlPart, Exposition, SiteObservation, Type, NOTHING};
+use super::{answer::quantiles, ControlPart, Exposition, SiteObservation, StatusField, Type, NOTHING};
 use crate::{
     observe::metrics::{CrawlerOutcome, Snapshot},
     request::front::Front,
 };
 
-pub const PART: ControlPart = ControlPart { metrics, status: Some(("crawlers", status)), ..NOTHING };
+pub const PART: ControlPart =
+    ControlPart { metrics, status: Some(StatusField { key: "crawlers", value: status }), ..NOTHING };
 
 fn metrics(text: &mut Exposition, _: &Front, sites: &[SiteObservation]) {
     let each = || sites.iter().filter(|one| one.site.crawlers.is_some()).map(|one| (&*one.site.config.name, one));

@@ -25,8 +25,14 @@ pub struct ControlPart {
     pub routes: &'static [Route],
     /// Its families in `GET /metrics`.
     pub metrics: fn(&mut Exposition, &Front, &[SiteObservation]),
-    /// What `GET /status` has of each site under a key.
-    pub status: Option<(&'static str, fn(&SiteObservation) -> Value)>,
+    pub status: Option<StatusField>,
+}
+
+/// What `GET /status` has of each site.
+#[derive(Clone, Copy)]
+pub struct StatusField {
+    pub key: &'static str,
+    pub value: fn(&SiteObservation) -> Value,
 }
 
 const NOTHING: ControlPart = ControlPart { routes: &[], metrics: |_, _, _| {}, status: None };

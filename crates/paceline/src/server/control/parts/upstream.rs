@@ -5,10 +5,11 @@ use std::sync::Arc;
 use balance::HostReport;
 use serde_json::{json, Value};
 
-use super::{ControlPart, Exposition, SiteObservation, Type, NOTHING};
+use super::{ControlPart, Exposition, SiteObservation, StatusField, Type, NOTHING};
 use crate::request::front::Front;
 
-pub const PART: ControlPart = ControlPart { metrics, status: Some(("upstream", status)), ..NOTHING };
+pub const PART: ControlPart =
+    ControlPart { metrics, status: Some(StatusField { key: "upstream", value: status }), ..NOTHING };
 
 /// The hosts as `paceline status --json` has them.
 fn status(observed: &SiteObservation) -> Value {
