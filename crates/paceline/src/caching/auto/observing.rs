@@ -72,15 +72,16 @@ impl AutoCache {
         response: Response<ResponseBody>,
     ) -> Response<ResponseBody> {
         let status = response.status();
-        let observed = observed(watched, head, exchange, response.headers());
         if status != StatusCode::OK {
-            let is_for_pages = observed.is_for_pages && is_lasting(status);
+            let is_for_pages = is_lasting(status) && is_for_pages(head, exchange);
             // Of a session that it renews, pages are shown to the new cookie as well.
-            if is_for_pages || !observed.cookies.is_empty() {
+            if is_for_pages || response.headers().contains_key(header::SET_COOKIE) {
+                let observed = observed(watched, head, exchange, response.headers());
                 self.offer(Observed { status: Some(status.as_u16()), is_for_pages, ..observed });
             }
             return response;
         }
+        let observed = observed(watched, head, exchange, response.headers());
         let (head, body) = response.into_parts();
         let body = match body {
             ResponseBody::Empty => {
