@@ -1,5 +1,5 @@
-//! What a worker tells of a request's outbound calls: for the log, and of connections that it opened by itself a sentence, once
-//! for each route and upstream. It never makes a call, and never says anything of connections that were reused.
+//! A request's outbound calls, as its worker has counted them: for the log, and a sentence about connections that it opened by itself,
+//! once for each route and upstream. It never makes a call, and never says anything of connections that were reused.
 
 use std::collections::HashSet;
 
